@@ -86,7 +86,7 @@ class RunSetting:
 class Fill:
     """Fill level of the platform when a phase began."""
 
-    store_bytes: int | None = None  # size of the store's files; None if they are not visible
+    store_bytes: int | None = None  # on the disk, of the store's files and folders; None if they are not visible
     archived_bytes: int = 0  # by this run
 
 

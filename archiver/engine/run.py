@@ -546,7 +546,7 @@ class Run:
     def _fill(self) -> Fill:
         hosted = self.plan.hosted
         files = hosted.data_files() if hosted is not None else None
-        store_bytes = None if files is None else sum(_size(path) for path in files)
+        store_bytes = None if files is None else _allocated_bytes(files)
         return Fill(store_bytes, self.archived_bytes)
 
     def _probe(
@@ -712,8 +712,13 @@ def _later(dates: tuple[float | None, float | None], others: tuple[float, float]
     return max(dates[0] or 0.0, others[0]), max(dates[1] or 0.0, others[1])
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:  # a segment removed since the listing
-        return 0
+def _allocated_bytes(files: Sequence[Path]) -> int:
+    """Return the bytes that files and their folders take on the disk, with attributes that need a block of their own.
+
+    Some platforms keep a folder or extended attributes for each object, which the sizes of files do not show.
+    """
+    total = 0
+    for path in {*files, *(path.parent for path in files)}:
+        with suppress(FileNotFoundError):  # removed since the listing
+            total += path.stat().st_blocks * 512  # the unit of st_blocks
+    return total

@@ -138,6 +138,7 @@ def _archiving_document(archiving: Archiving) -> dict[str, Any]:
         "platforms": _range(archiving.last_year.platforms),
         "decided_by": archiving.last_year.decided_by.reason,
         "stored_bytes_per_platform": archiving.last_year.bytes_stored_per_platform,
+        "footprint": archiving.footprint,
         "headroom_share": course.headroom_share,
         "growth_share": course.growth_share,
         "bytes_kept_per_year": archiving.years[0].bytes_archived,

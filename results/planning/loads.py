@@ -46,6 +46,7 @@ INPUTS: Mapping[str, str] = {
     "retention_years": "retention",
     "usable_bytes": "usable capacity of a platform",
     "redundancy": "redundancy",
+    "footprint": "bytes on disk for each byte",
     "objects_max": "objects of a platform at most",
     "restore_seconds": "time to restore",
     "restore_bytes": "restored",
@@ -70,6 +71,7 @@ class PlatformLimits:
 
     usable_bytes: int | None = None  # usable capacity
     redundancy: float = 1.0  # bytes stored for each byte kept, if ``usable_bytes`` includes copies or parity
+    footprint: float | None = None  # bytes on its disks for each byte of an object; None: as measured
     objects_max: int | None = None  # objects
     restore_seconds: float | None = None  # all platforms together retrieve ``restore_bytes`` within this time
     restore_bytes: int | None = None  # None: a chain of backups, or everything that is kept

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from archiver.values.errors import ResultsError
 from results.measures.doubts import platform_doubts
@@ -28,6 +29,7 @@ from results.reference.published import NAME, PublishedCell, dr550
 RATES_PHASE = "rates"
 REFERENCES = ("reference:dr550",)
 OFFERED = "offered load of a schedule or a trace: the platform may be faster"
+_FOOTPRINT_BYTES_MIN = 4_000_000  # a store also writes some 100 kB of its own
 _OPENING_REQUESTS: dict[str, OpeningRequest] = {"head-bucket": "head", "lock-config": "get"}  # by --session-open
 
 
@@ -72,10 +74,36 @@ def measured_surface(recorded: RecordedRun) -> RateSurface:
         surface_of(cells, f"run {run.id}"),
         platform=run.platform.name,
         remarks=tuple(remarks),
+        footprints=measured_footprints([*results, *recorded.drift_checks]),
         opening_request=_OPENING_REQUESTS.get(run.settings.get("session_open", "")),
         disclosure=disclosed(run),
         is_run=True,
     )
+
+
+def measured_footprints(results: Iterable[Result]) -> dict[int, float]:
+    """Return the bytes that the store took on its disk for each archived byte, by object size.
+
+    A phase counts if it archived objects of one size, and if the store's size is known before it and after it. Sizes of
+    which less than ``_FOOTPRINT_BYTES_MIN`` were archived are left out. A store cannot take less than it was given.
+    """
+    by_position: dict[int, list[Result]] = {}
+    for result in results:
+        by_position.setdefault(result.position, []).append(result)
+    grown: dict[int, tuple[int, int]] = {}  # object size -> bytes archived, bytes that the store grew
+    for phase, following in pairwise(phase for _, phase in sorted(by_position.items())):
+        sizes = {result.object_bytes for result in phase if result.operation == "archive"}
+        before, after = phase[0], following[0]
+        if len(sizes) == 1 and before.store_bytes_before is not None and after.store_bytes_before is not None:
+            (size,) = sizes
+            archived, stored = grown.get(size, (0, 0))
+            archived += after.archived_bytes_before - before.archived_bytes_before
+            grown[size] = archived, stored + after.store_bytes_before - before.store_bytes_before
+    return {
+        size: max(1.0, stored / archived)
+        for size, (archived, stored) in sorted(grown.items())
+        if archived >= _FOOTPRINT_BYTES_MIN
+    }
 
 
 def rate_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:

@@ -18,6 +18,7 @@ from results.planning.loads import (
     BackupLoad,
     MailLoad,
     PlanRequest,
+    PlatformLimits,
     RetrieveLoad,
     SizeLoad,
     VideoLoad,
@@ -26,6 +27,11 @@ from results.planning.rate_surface import PlannedRate, RateCell, RateSurface
 from results.planning.sizing import ROUNDING, Archiving, Load, Part, Restore
 
 GB = 10**9
+_NO_FOOTPRINT = (
+    "the bytes that the platform takes on its disks for each object are not known, so the object's size counts; small "
+    "objects take more (8 KiB with a lock: 1.5 times on versitygw, 2.0 times on MinIO): give --footprint, or use a run "
+    "of a platform that Archiver started"
+)
 _EMPTY_SHARE = 0.01  # of the planned fill level; a platform with less counts as empty
 
 
@@ -121,7 +127,8 @@ class CapacityPlan:
             for doubt in cell.doubts:
                 cells.setdefault(doubt, {})[str(cell)] = None
         of_cells = [f"{', '.join(names)}: {doubt}" for doubt, names in cells.items()]
-        return (*self.surface.remarks, *self._fill_level(), *of_cells)
+        unknown = [_NO_FOOTPRINT] if self.archiving is not None and self.archiving.footprint is None else []
+        return (*self.surface.remarks, *unknown, *self._fill_level(), *of_cells)
 
     def _fill_level(self) -> Iterator[str]:
         """Yield a warning if the plan fills a platform more than it was filled when it was measured."""
@@ -259,11 +266,25 @@ def _plan_archiving(surface: RateSurface, load: Load, request: PlanRequest) -> A
         raise UsageError(f"a window of {load.window_seconds:g} s is not possible; it must be above zero")
     if not 0 <= course.headroom_share < 1:
         raise UsageError(f"a headroom of {course.headroom_share:.0%} leaves no room for the load; choose 0% to 99%")
-    if not limits.redundancy >= 1:
-        raise UsageError(f"a redundancy of {limits.redundancy:g} stores less than the kept data; choose 1 or more")
+    for name, factor in (("redundancy", limits.redundancy), ("footprint", limits.footprint)):
+        if factor is not None and not 1 <= factor < math.inf:
+            raise UsageError(f"a {name} of {factor:g} stores less than the kept data; choose 1 or more")
     rates = surface.fastest("archive", _mix(load), load.objects_per_session, request.clients)
     restore = None if limits.restore_seconds is None else _restore(surface, load)
-    return Archiving(load, course, limits, rates, restore)
+    return Archiving(load, course, limits, rates, restore, _footprint(surface, load, limits))
+
+
+def _footprint(surface: RateSurface, load: Load, limits: PlatformLimits) -> float | None:
+    """Return the given footprint, or the measured one over the sizes of a load."""
+    if limits.footprint is not None:
+        return limits.footprint
+    stored = 0.0
+    for part in load.parts:
+        found = surface.footprint(part.object_bytes)
+        if found is None:
+            return None
+        stored += part.objects_per_unit * part.object_bytes * found
+    return stored / load.bytes_per_unit
 
 
 def _restore(surface: RateSurface, load: Load) -> Restore:

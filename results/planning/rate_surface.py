@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from archiver.values.errors import ResultsError
@@ -95,6 +95,7 @@ class RateSurface:
     remarks: tuple[str, ...] = ()  # warnings about its rates
     opening_request: OpeningRequest | None = None  # None: opening a session is no billed request
     disclosure: Disclosure | None = None  # the tested configuration; None: not disclosed
+    footprints: Mapping[int, float] = field(default_factory=dict)  # object size -> bytes on its disk for each byte
     is_run: bool = False  # measured by a run; False: published by a study
 
     def rate(self, operation: str, object_bytes: int, objects_per_session: int, clients: int = 1) -> PlannedRate:
@@ -214,6 +215,18 @@ class RateSurface:
                 for key, table in self.cells.items()
             },
         )
+
+    def footprint(self, object_bytes: int) -> float | None:
+        """Return the bytes that the platform takes on its disks for each byte of objects of this size; None: unknown.
+
+        The next smaller measured size counts, because what a platform adds weighs less in larger objects. An object
+        below all measured sizes takes as much as one of the smallest.
+        """
+        if not self.footprints:
+            return None
+        smaller = [size for size in self.footprints if size <= object_bytes]
+        size = max(smaller) if smaller else min(self.footprints)
+        return self.footprints[size] * max(1.0, size / object_bytes)
 
     def size_max(self, operation: str) -> int:
         """Return the largest measured object in bytes. Raises ResultsError if this operation was not measured."""

@@ -171,6 +171,7 @@ class Archiving:
     limits: PlatformLimits
     rates: tuple[PlannedRate, ...]  # in the order of the load's parts
     restore: Restore | None = None  # None: no restore was planned
+    footprint: float | None = None  # bytes on the platform's disks for each byte of its objects; None: unknown
 
     @property
     def clients(self) -> int:
@@ -260,8 +261,8 @@ class Archiving:
 
     @property
     def stored_per_byte(self) -> float:
-        """The bytes that platforms store for each byte of an object."""
-        return self.limits.redundancy
+        """The bytes that platforms store for each byte of an object. An unknown footprint counts as 1."""
+        return self.limits.redundancy * (self.footprint or 1.0)
 
     @property
     def objects_per_byte(self) -> float:

@@ -375,7 +375,7 @@ def _sizing_rows(archiving: Archiving) -> Iterator[_Row]:
     free = f"{course.headroom_share:.0%} kept free"
     because = {
         "archive rate": f"{archiving.load.a_period} within {format_duration(archiving.load.window_seconds)}, {free}",
-        "capacity": f"{format_bytes(last.bytes_kept)}{_redundancy(limits)} on {_usable(limits)} each, {free}",
+        "capacity": f"{format_bytes(last.bytes_kept)}{_stored(archiving)} on {_usable(limits)} each, {free}",
         "objects": f"{last.objects_kept:,.0f} objects kept, {limits.objects_max or 0:,} on each at most",
         "restore time": f"{format_bytes(archiving.restored_bytes(last.year))} restored within "
         f"{format_duration(limits.restore_seconds or 0)}",
@@ -384,6 +384,15 @@ def _sizing_rows(archiving: Archiving) -> Iterator[_Row]:
         ends = (need.exact.value, need.exact.low, need.exact.high)
         texts = (Cell(NOT_MEASURED) if end is None else Cell(f"{end:,.2f}") for end in ends)
         yield Cell(f"platforms by {need.reason}"), *texts, Cell(because[need.reason])
+    if archiving.footprint is not None:
+        source = "as measured" if limits.footprint is None else "as given"
+        yield (
+            Cell("on disk for each byte"),
+            Cell(f"{archiving.footprint:.2f} bytes"),
+            Cell(""),
+            Cell(""),
+            Cell(f"{source}, without redundancy"),
+        )
     clients = f"{archiving.clients:,}"
     yield Cell("clients of each platform"), Cell(clients), Cell(""), Cell(""), Cell("while it archives, as measured")
     for name, kept, because_kept in (
@@ -413,8 +422,9 @@ def _slow_end(year: Year) -> str:
     return "" if found.low == found.high else ", at the slow end of the range"
 
 
-def _redundancy(limits: PlatformLimits) -> str:
-    return "" if limits.redundancy == 1 else f" kept, {limits.redundancy:.3g} times stored,"
+def _stored(archiving: Archiving) -> str:
+    factor = archiving.stored_per_byte
+    return "" if factor == 1 else f" kept, {factor:.3g} times stored,"
 
 
 def _usable(limits: PlatformLimits) -> str:

@@ -262,7 +262,7 @@ class Result:
     seconds: float  # divisor of the rates
     warm_up_objects: int
     drained_objects: int  # objects finished after the deadline: in neither numerator nor time
-    store_bytes_before: int | None  # size of the store's files at the start; None: not visible
+    store_bytes_before: int | None  # on the disk, of the store's files and folders, at the start; None: not visible
     archived_bytes_before: int  # bytes archived by this run before the phase
     objects_per_second: float
     megabytes_per_second: float

@@ -138,6 +138,9 @@ def course_options(command: _Command) -> _Command:
         click.option("--redundancy", **parsed(parse_redundancy), default="1", show_default=True,
                      help="Number of copies, or an erasure code, that the usable capacity must hold. The measured "
                      "rates already have its cost."),
+        click.option("--footprint", type=click.FloatRange(min=1),
+                     help="Bytes that the platform takes on its disks for each byte of an object, without redundancy  "
+                     "[default: as the run measured it]"),
         click.option("--usable", type=SIZE,
                      help="Usable capacity of one platform  [default: as disclosed with the run]"),
         click.option("--clients", type=POSITIVE,
@@ -344,6 +347,7 @@ def plan_request(kind: str, given: Mapping[str, Any]) -> PlanRequest:
         limits=PlatformLimits(
             usable_bytes=given["usable"],
             redundancy=given["redundancy"],
+            footprint=given["footprint"],
             objects_max=given["objects_max"],
             restore_seconds=given["restore_within"],
             restore_bytes=given["restore"],

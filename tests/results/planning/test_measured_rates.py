@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from archiver.values.errors import ResultsError
-from results.planning.measured_rates import OFFERED, measured_surface, workload_cells
+from results.planning.measured_rates import OFFERED, measured_footprints, measured_surface, workload_cells
 from results.planning.rate_surface import RateCell
 from results.recorded.model import CriterionResult, Offered, Result
 from tests.results.conftest import MakeResult, MakeRun
@@ -17,6 +17,8 @@ from tests.results.tile_run import criterion, part
 from tests.results.watched_run import PLATFORM, phase_record
 
 SCHEDULE = Offered(100, 10.0, 100, 0, 0, 0, None)
+
+MB = 10**6
 
 
 def workload(make: MakeResult, name: str, position: int = 1, **given: Any) -> Result:
@@ -118,3 +120,34 @@ def test_run_with_only_void_or_failed_phases_is_refused(make_result: MakeResult,
     for each in unfit:
         with pytest.raises(ResultsError, match="every phase is void, limited by failures or missed a criterion"):
             measured_surface(make_run([phase_record(1, each, 1, 2)]))
+
+
+def test_footprint_is_growth_of_store_by_object_size(make_result: MakeResult) -> None:
+    """8 KiB: 10 MB take 20 MB, later 30 MB take 50 MB; 64 KiB: 50 MB take 60 MB; 1 MiB: only 1 MB was archived."""
+    steps = [
+        ("archive", 8 << 10, 0, 1), ("archive", 64 << 10, 10, 21), ("retrieve", 64 << 10, 60, 81),
+        ("archive", 8 << 10, 60, 81), ("archive", 1 << 20, 90, 131), ("retrieve", 1 << 20, 91, 140),
+    ]  # fmt: skip
+    results = [
+        make_result(operation, size, position=n, archived_bytes_before=archived * MB, store_bytes_before=stored * MB)
+        for n, (operation, size, archived, stored) in enumerate(steps, 1)
+    ]
+    assert measured_footprints(results) == pytest.approx({8 << 10: 70 / 40, 64 << 10: 60 / 50})
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([("archive", 8 << 10, None)], [("archive", 8 << 10, None)]),  # the store's files are not visible
+        ([("archive", 8 << 10, 0), ("archive", 16 << 10, 0)], [("archive", 8 << 10, 100)]),  # two sizes at once
+    ],
+)
+def test_footprint_is_unknown(
+    make_result: MakeResult, first: list[tuple[str, int, int]], second: list[tuple[str, int, int]]
+) -> None:
+    results = [
+        make_result(operation, size, position=n, archived_bytes_before=n * 50 * MB, store_bytes_before=stored)
+        for n, phase in enumerate((first, second))
+        for operation, size, stored in phase
+    ]
+    assert measured_footprints(results) == {}

@@ -97,6 +97,26 @@ def test_capacity_has_headroom_and_redundancy(surface: MakeSurface) -> None:
     assert last(plan).bytes_stored_per_platform == pytest.approx(36.5e12 * 1.5 / 8)
 
 
+def test_footprint_multiplies_stored_bytes(surface: MakeSurface) -> None:
+    """A year's 36.5 TB are in objects of 100 kB, between the measured 50 kB (1.5) and 200 kB (1.1)."""
+    measured = replace(surface(), footprints={50 * KB: 1.5, 200 * KB: 1.1})
+    limits = PlatformLimits(usable_bytes=10 * TB, redundancy=2.0)
+    plan = mail(measured, limits=limits)
+    assert exact(last(plan))["capacity"] == pytest.approx(36.5 * 1.5 * 2 / 10)
+    given = mail(measured, limits=replace(limits, footprint=1.25))
+    assert exact(last(given))["capacity"] == pytest.approx(36.5 * 1.25 * 2 / 10)
+    assert not any("--footprint" in doubt for doubt in (*plan.doubts, *given.doubts))
+    unknown = mail(surface(), limits=limits)
+    assert exact(last(unknown))["capacity"] == pytest.approx(36.5 * 2 / 10)
+    assert any("give --footprint" in doubt for doubt in unknown.doubts)
+
+
+def test_object_below_measured_footprints_takes_as_much_as_smallest(surface: MakeSurface) -> None:
+    measured = replace(surface(), footprints={8 << 10: 2.0, 64 << 10: 1.25})
+    assert [measured.footprint(size << 10) for size in (2, 8, 32, 64, 1024)] == [8.0, 2.0, 2.0, 1.25, 1.25]
+    assert surface().footprint(8 << 10) is None
+
+
 def test_each_year_gives_its_own_platforms_and_deciding_reason(surface: MakeSurface) -> None:
     """The load doubles: 36.5, 73 and 146 TB are archived."""
     limits = PlatformLimits(usable_bytes=100 * TB)
@@ -299,6 +319,7 @@ def test_backup_without_retrieve_rates_leaves_restore_unanswered(surface: MakeSu
         ({"limits": PlatformLimits(usable_bytes=0)}, "usable capacity: 0 is not possible"),
         ({"limits": PlatformLimits(objects_max=-1)}, "objects of a platform: -1 is not possible"),
         ({"limits": PlatformLimits(restore_seconds=0.0)}, "time to restore: 0 is not possible"),
+        ({"limits": PlatformLimits(footprint=0.5)}, "a footprint of 0.5 stores less than the kept data"),
         ({"limits": PlatformLimits(redundancy=0.5)}, "a redundancy of 0.5 stores less than the kept data"),
         ({"course": LoadCourse(1, 0.0, 0.0, float("nan"))}, "retention: nan is not possible"),
         ({"clients": 0}, "clients: 0 is not possible"),

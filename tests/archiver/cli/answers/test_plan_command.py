@@ -78,6 +78,20 @@ def test_plan_from_real_run_uses_its_measured_rates(home: Path, tmp_path: Path) 
     assert home.exists()
 
 
+@pytest.mark.platforms
+@pytest.mark.usefixtures("home")
+def test_footprint_of_small_locked_objects_is_measured() -> None:
+    """versitygw keeps a file of 8 KiB and a block of 4 KiB with its attributes for each object."""
+    several = [value if value != "objects_per_session=2" else "objects_per_session=200" for value in TINY]
+    done = archiver("run", "dr550", *several, "--platform", "versitygw", "--quiet")
+    assert done.returncode == 0, done.stderr
+    found = answers("mail", "--users", "50", "--messages", "500", "--mean-size", "8KiB", "--usable", "1TB")
+    assert found["footprint"] == pytest.approx(1.5, abs=0.1)
+    assert found["years"][-1]["needs"][1]["exact"]["value"] == pytest.approx(
+        found["years"][-1]["bytes_kept"] * found["footprint"] / 0.8e12
+    )
+
+
 @pytest.fixture
 def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Change to a folder with the files that the documentation page shows."""
