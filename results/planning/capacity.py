@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Literal
 
 from archiver.values.errors import ArchiverError
 from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
@@ -17,7 +18,7 @@ from results.measures.ranges import Range
 from results.planning.loads import LoadCourse, MailLoad, PlannedLoad, PlanRequest, RetrieveLoad, VideoLoad
 from results.planning.measured_rates import RATES_PHASE, exercise_surface
 from results.planning.plan import CapacityPlan, Retrieval, make_plan
-from results.planning.rate_surface import PlannedRate, RateSurface
+from results.planning.rate_surface import MixedTrial, PlannedRate, RateSurface, clients_text
 from results.planning.sizing import Archiving
 from results.recorded.model import CriterionResult, Result
 
@@ -67,6 +68,28 @@ def capacity_tables(
     ``surface`` has the rates for the plan. The default is the rates that the run measured in its phase ``rates``. A
     search measures these again in every step, close in time to the values that they predict.
     """
+    trials = _trials(results, criteria, surface)
+    return [] if trials is None else [_table(trials.kind, list(trials.lines()), trials)]
+
+
+def mixed_trials(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> tuple[MixedTrial, ...]:
+    """Return the archived load of the exercise in these results, and the plan for it, for each number of clients."""
+    trials = _trials(results, criteria, None)
+    if trials is None:
+        return ()
+    return tuple(
+        MixedTrial(
+            line.what, line.answer.clients, line.answer.planned.value, line.measured, trials.others, bool(line.bound)
+        )
+        for line in trials.lines()
+        if line.is_edge and line.measured and line.answer.planned is not None and line.answer.planned.value
+    )
+
+
+def _trials(
+    results: Sequence[Result], criteria: Sequence[CriterionResult], surface: RateSurface | None
+) -> _Trials | None:
+    """Return the trials of an exercise at its deciding scale. Returns None without trials or without rates to plan."""
     phases = phases_of(results, criteria)
     exercise = [
         phase
@@ -76,26 +99,35 @@ def capacity_tables(
     if surface is None:
         surface = exercise_surface(results, source=f"the phase {RATES_PHASE!r} of this run")
     if not exercise or surface is None:
-        return []
+        return None
     void = {phase.position for phase in phases if phase.void}
     missed = [
         each.scale for each in criteria if each.scale is not None and not each.passed and each.position not in void
     ]
     edge = _edge(exercise, missed)
-    trials = _Trials([phase for phase in exercise if phase.scale == edge.scale], criteria, edge, surface)
     is_mail = any(result.application == NIGHT for result in exercise[0].results)
-    lines = list(_mail_lines(trials) if is_mail else _video_lines(trials))
-    return [_table("mail" if is_mail else "video", lines, trials)]
+    at_edge = [phase for phase in exercise if phase.scale == edge.scale]
+    return _Trials("mail" if is_mail else "video", at_edge, criteria, edge, surface)
 
 
 @dataclass(frozen=True, slots=True)
 class _Trials:
     """All phases of the exercise at the deciding scale, and the rates to plan with."""
 
+    kind: Literal["mail", "video"]
     phases: Sequence[MeasuredPhase]
     criteria: Sequence[CriterionResult]  # of the run
     edge: _Edge
     surface: RateSurface
+
+    def lines(self) -> Iterator[_CapacityLine]:
+        return _mail_lines(self) if self.kind == "mail" else _video_lines(self)
+
+    @property
+    def others(self) -> str:
+        """The names of the loads next to the archived one; empty if there are none."""
+        names = dict.fromkeys(result.application for phase in self.phases for result in phase.results)
+        return " and ".join(name for name in names if name not in (NIGHT, CAMERAS))
 
     def of(self, application: str, *, whole: bool = False) -> list[Result]:
         """Return the results of an application. ``whole``: without phases that a criterion ended."""
@@ -120,6 +152,7 @@ class _CapacityLine:
     measured: float | None
     answer: _Answer
     bound: str = ""  # why there is no measured number, or only a lower bound, for which no difference is computed
+    is_edge: bool = False  # the largest load that passed
 
 
 def _mail_lines(trials: _Trials) -> Iterator[_CapacityLine]:
@@ -139,7 +172,9 @@ def _mail_lines(trials: _Trials) -> Iterator[_CapacityLine]:
     )
     if window is not None:
         for answer in _archiving_answers(trials, load, lambda found: found.units_max):
-            yield _CapacityLine(f"users in {window:g} s", 0, trials.edge.largest, answer, trials.edge.bound)
+            yield _CapacityLine(
+                f"users in {window:g} s", 0, trials.edge.largest, answer, trials.edge.bound, is_edge=True
+            )
     seconds = [result.seconds for result in trials.of(NIGHT, whole=True)]
     for answer in _archiving_answers(trials, load, lambda found: found.seconds):
         yield _CapacityLine(f"a night of {users:,} users (s)", 2, median(seconds) if seconds else None, answer)
@@ -163,7 +198,7 @@ def _video_lines(trials: _Trials) -> Iterator[_CapacityLine]:
         objects_per_session=shift.objects_per_session,
     )
     for answer in _archiving_answers(trials, load, lambda found: found.units_max):
-        yield _CapacityLine("cameras", 0, trials.edge.largest, answer, trials.edge.bound)
+        yield _CapacityLine("cameras", 0, trials.edge.largest, answer, trials.edge.bound, is_edge=True)
     yield _CapacityLine(
         "one chunk back (ms)", 1, _mean_ms(trials.of(PLAYBACK)), _retrieval_answer(trials, load, lambda p: p.single)
     )
@@ -243,7 +278,7 @@ def _table(kind: str, lines: Sequence[_CapacityLine], trials: _Trials) -> Table:
         title=f"Measured against planned: {kind}",
         columns=(
             Column("what", of=lambda line: line.what, label=True),
-            Column("planned with", of=_clients, label=True),
+            Column("planned with", of=lambda line: clients_text(line.answer.clients), label=True),
             Column("measured", of=lambda line: number(line.measured, line.decimals, tuple(filter(None, [line.bound])))),
             Column("planned", of=_planned),
             Column("range", of=lambda line: _range(line.answer.planned, line.decimals)),
@@ -251,10 +286,6 @@ def _table(kind: str, lines: Sequence[_CapacityLine], trials: _Trials) -> Table:
         ),
         caption=_caption(kind, trials),
     ).table(lines)
-
-
-def _clients(line: _CapacityLine) -> str:
-    return f"{line.answer.clients} client{'s' if line.answer.clients > 1 else ''}"
 
 
 def _planned(line: _CapacityLine) -> Cell:
@@ -285,10 +316,8 @@ def _caption(kind: str, trials: _Trials) -> str:
         reasons.append(f"{first.application} had up to {first.clients} sessions at once, the plan only its clients")
         if "sizes of" in first.sizes:
             reasons.append(f"it archived {first.sizes}, the plan assumes that all objects have the mean size")
-    applications = dict.fromkeys(result.application for phase in trials.phases for result in phase.results)
-    others = [name for name in applications if name not in (NIGHT, CAMERAS)]
-    if others:
-        reasons.append(f"{' and '.join(others)} ran at the same time, the plan ignores other work")
+    if trials.others:
+        reasons.append(f"{trials.others} ran at the same time, the plan ignores other work")
     count = len({result.position for result in archive})
     return (
         f"Measured with {trials.edge.scale:,.0f} {'users' if kind == 'mail' else 'cameras'}, "

@@ -23,7 +23,7 @@ from results.planning.loads import (
     SizeLoad,
     VideoLoad,
 )
-from results.planning.rate_surface import PlannedRate, RateCell, RateSurface
+from results.planning.rate_surface import PlannedRate, RateCell, RateSurface, clients_text
 from results.planning.sizing import ROUNDING, Archiving, Load, Part, Restore
 
 GB = 10**9
@@ -31,6 +31,10 @@ _NO_FOOTPRINT = (
     "the bytes that the platform takes on its disks for each object are not known, so the object's size counts; small "
     "objects take more (8 KiB with a lock: 1.5 times on versitygw, 2.0 times on MinIO): give --footprint, or use a run "
     "of a platform that Archiver started"
+)
+_NO_MIXED_TRIAL = (
+    "loads at the same time were not measured: the plan assumes that nothing is retrieved while it archives; measure "
+    "it with archiver run mail or archiver run video, and plan from that run"
 )
 _EMPTY_SHARE = 0.01  # of the planned fill level; a platform with less counts as empty
 
@@ -128,7 +132,24 @@ class CapacityPlan:
                 cells.setdefault(doubt, {})[str(cell)] = None
         of_cells = [f"{', '.join(names)}: {doubt}" for doubt, names in cells.items()]
         unknown = [_NO_FOOTPRINT] if self.archiving is not None and self.archiving.footprint is None else []
-        return (*self.surface.remarks, *unknown, *self._fill_level(), *of_cells)
+        return (*self.surface.remarks, *self._other_loads(), *unknown, *self._fill_level(), *of_cells)
+
+    def _other_loads(self) -> Iterator[str]:
+        """Yield what the run measured next to other loads, or that it measured none."""
+        if self.archiving is None:
+            return
+        trial = self.archiving.mixed
+        if trial is None:
+            yield _NO_MIXED_TRIAL
+            return
+        kept_free = self.archiving.course.headroom_share
+        planned = f"{trial.planned:,.0f} {trial.what} were planned with {clients_text(trial.clients)}"
+        at_least = "at least " if trial.is_lower_bound else ""
+        next_to = f" next to {trial.others}" if trial.others else ""
+        text = f"the same run: {planned}, {at_least}{trial.measured:,.0f} measured{next_to} ({trial.share:.0%})"
+        if 1 - trial.share > kept_free:
+            text += f"; this plan keeps {kept_free:.0%} free: give --headroom {math.ceil((1 - trial.share) * 100)}%"
+        yield text
 
     def _fill_level(self) -> Iterator[str]:
         """Yield a warning if the plan fills a platform more than it was filled when it was measured."""
@@ -271,7 +292,8 @@ def _plan_archiving(surface: RateSurface, load: Load, request: PlanRequest) -> A
             raise UsageError(f"a {name} of {factor:g} stores less than the kept data; choose 1 or more")
     rates = surface.fastest("archive", _mix(load), load.objects_per_session, request.clients)
     restore = None if limits.restore_seconds is None else _restore(surface, load)
-    return Archiving(load, course, limits, rates, restore, _footprint(surface, load, limits))
+    mixed = next((trial for trial in surface.mixed if trial.clients == rates[0].clients), None)
+    return Archiving(load, course, limits, rates, restore, _footprint(surface, load, limits), mixed)
 
 
 def _footprint(surface: RateSurface, load: Load, limits: PlatformLimits) -> float | None:

@@ -48,6 +48,23 @@ class RateCell:
 
 
 @dataclass(frozen=True, slots=True)
+class MixedTrial:
+    """The load that a run archived next to other loads, and the plan for it from the rates that it measured alone."""
+
+    what: str  # users in 3 s, cameras
+    clients: int  # of the plan
+    planned: float
+    measured: float
+    others: str  # the other loads
+    is_lower_bound: bool = False  # the run did not reach the platform's limit
+
+    @property
+    def share(self) -> float:
+        """The measured load relative to the planned one."""
+        return self.measured / self.planned
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedRate:
     """The rate that a plan uses, and the cells that it comes from."""
 
@@ -96,6 +113,7 @@ class RateSurface:
     opening_request: OpeningRequest | None = None  # None: opening a session is no billed request
     disclosure: Disclosure | None = None  # the tested configuration; None: not disclosed
     footprints: Mapping[int, float] = field(default_factory=dict)  # object size -> bytes on its disk for each byte
+    mixed: tuple[MixedTrial, ...] = ()  # one for each number of clients; empty: no loads at the same time were measured
     is_run: bool = False  # measured by a run; False: published by a study
 
     def rate(self, operation: str, object_bytes: int, objects_per_session: int, clients: int = 1) -> PlannedRate:
@@ -236,8 +254,8 @@ class RateSurface:
         measured = self.clients(operation)
         if clients not in measured:
             raise ResultsError(
-                f"{self.source}: it did not measure {operation} with {_clients(clients)} "
-                f"(measured: {', '.join(map(_clients, measured))})"
+                f"{self.source}: it did not measure {operation} with {clients_text(clients)} "
+                f"(measured: {', '.join(map(clients_text, measured))})"
             )
         return self.cells[operation, clients]
 
@@ -323,5 +341,5 @@ def _span(texts: Sequence[str]) -> str:
     return texts[0] if len(texts) == 1 else f"{texts[0]} to {texts[-1]}"
 
 
-def _clients(count: int) -> str:
+def clients_text(count: int) -> str:
     return f"{count:,} client{'' if count == 1 else 's'}"

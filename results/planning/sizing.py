@@ -26,7 +26,7 @@ from results.planning.kept import (
     total_by_year,
 )
 from results.planning.loads import HOUR_SECONDS, YEAR_SECONDS, LoadCourse, PlatformLimits
-from results.planning.rate_surface import PlannedRate
+from results.planning.rate_surface import MixedTrial, PlannedRate
 
 ROUNDING = 1e-9  # allowed error of a quotient that should be a whole number
 Reason = Literal["archive rate", "capacity", "objects", "restore time"]
@@ -172,6 +172,7 @@ class Archiving:
     rates: tuple[PlannedRate, ...]  # in the order of the load's parts
     restore: Restore | None = None  # None: no restore was planned
     footprint: float | None = None  # bytes on the platform's disks for each byte of its objects; None: unknown
+    mixed: MixedTrial | None = None  # what the run archived next to other loads with these clients; None: not measured
 
     @property
     def clients(self) -> int:

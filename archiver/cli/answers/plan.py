@@ -17,6 +17,7 @@ from archiver.values.errors import UsageError
 from archiver.values.sizes import parse_size
 from results.document.files import json_text, write_files
 from results.planning.answer import PlanAnswer, answer
+from results.planning.capacity import mixed_trials
 from results.planning.documents import plan_document, plan_files, plan_text
 from results.planning.loads import (
     DAY_SECONDS,
@@ -440,7 +441,7 @@ def _surface(source: str) -> RateSurface:
     if source.startswith("reference:"):
         return published_surface(source)
     with opened(find_run(source)) as recorded:
-        return measured_surface(recorded)
+        return replace(measured_surface(recorded), mixed=mixed_trials(recorded.results, recorded.criteria))
 
 
 def _size(option: str, size_bytes: int) -> int:

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from results.document.table import NOT_MEASURED, Table
-from results.planning.capacity import capacity_tables
-from results.planning.measured_rates import measured_surface, published_surface, rate_cells
+from results.planning.capacity import capacity_tables, mixed_trials
+from results.planning.loads import LoadCourse
+from results.planning.measured_rates import exercise_surface, measured_surface, published_surface, rate_cells
 from results.recorded.model import CriterionResult, Offered, Result
 from tests.results.conftest import MakeRun
+from tests.results.planning.plans import plan_mail
 from tests.results.tile_run import criterion, latency
 from tests.results.watched_run import phase_record
 
@@ -309,3 +311,31 @@ def test_night_without_measurements_gives_empty_table(exercise: Exercise) -> Non
         each if each.phase == "rates" else replace(each, objects=0, session_ms=None) for each in exercise.results
     ]
     assert exercise.table().rows == ()
+
+
+def test_plan_quotes_what_same_run_measured_next_to_other_loads(exercise: Exercise) -> None:
+    """With 8 clients the rates allow 400 users in 30 s; 360 passed, and with 380 the night was too long."""
+    exercise.mail_rates()
+    exercise.night(360, 30.0)
+    exercise.mail_rates()
+    exercise.night(380, 31.0)
+    found = mixed_trials(exercise.results, exercise.criteria)
+    assert [(trial.clients, trial.planned, trial.measured) for trial in found] == [(1, 100, 360), (8, 400, 360)]
+    rates = exercise_surface(exercise.results, "run 1")
+    assert rates is not None
+    surface = replace(rates, mixed=found)
+    quote = "400 users in 30 s were planned with 8 clients, 360 measured next to single retrieval and discovery (90%)"
+    for headroom, advice in ((0.2, ""), (0.05, "; this plan keeps 5% free: give --headroom 10%")):
+        course = LoadCourse(1, headroom_share=headroom)
+        plan = plan_mail(surface, users=10, messages=30, mean_bytes=MESSAGE, course=course)
+        assert f"the same run: {quote}{advice}" in plan.doubts
+    alone = plan_mail(replace(surface, mixed=()), users=10, messages=30, mean_bytes=MESSAGE)
+    assert any(doubt.startswith("loads at the same time were not measured") for doubt in alone.doubts)
+
+
+def test_largest_tried_load_is_quoted_as_lower_bound(exercise: Exercise) -> None:
+    exercise.mail_rates()
+    exercise.night(360, 20.0)
+    assert [trial.is_lower_bound for trial in mixed_trials(exercise.results, exercise.criteria)] == [True, True]
+    exercise.results.clear()
+    assert mixed_trials(exercise.results, exercise.criteria) == ()
