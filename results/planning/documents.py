@@ -18,7 +18,7 @@ from results.planning.answer import PlanAnswer
 from results.planning.plan import Retrieval
 from results.planning.rate_surface import PlannedRate
 from results.planning.sensitivity import Outcome, Sensitivity, sensitivities
-from results.planning.sizing import Archiving
+from results.planning.sizing import Archiving, Discovery, slow_end
 from results.planning.tables import plan_tables
 from results.prices.cost import PlanCost
 
@@ -47,6 +47,8 @@ def plan_document(found: PlanAnswer, *, what_if: bool = False) -> dict[str, Any]
         document |= _archiving_document(archiving)
         if what_if:
             document["what_if"] = [asdict(trial) for trial in archiving.trials]
+        if archiving.discovery is not None:
+            document["discovery"] = _discovery_document(archiving.discovery, archiving.last_year.platforms.value)
     if retrieval is not None:
         document["retrieval"] = _retrieval_document(retrieval)
     if found.cost is not None:
@@ -174,6 +176,20 @@ def _retrieval_document(retrieval: Retrieval) -> dict[str, Any]:
         "seconds_alone": _range(retrieval.seconds_alone),
         "time_to_first_byte_milliseconds": retrieval.first_byte_ms,
         "first_byte_after_request_p99_milliseconds": retrieval.first_byte_p99_ms,
+    }
+
+
+def _discovery_document(discovery: Discovery, platforms: float) -> dict[str, Any]:
+    seconds = discovery.seconds(platforms)
+    return {
+        "users": discovery.users,
+        "objects_per_user": discovery.objects,
+        "objects_per_session": discovery.rate.objects_per_session,
+        "layout": discovery.layout,
+        "seconds_allowed": discovery.allowed_seconds,
+        "seconds_on_one_platform": _range(discovery.seconds(1)),
+        "seconds_on_all_platforms": _range(seconds),
+        "fits": discovery.fits(slow_end(seconds)),
     }
 
 

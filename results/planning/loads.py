@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from archiver.values.sizes import format_bytes, format_duration, format_size
 from results.prices.prices import PriceList
@@ -19,6 +19,8 @@ YEAR_SECONDS = 365 * DAY_SECONDS
 WINDOW_SECONDS = 8 * HOUR_SECONDS
 VIDEO_OBJECTS_PER_SESSION = 100  # of cameras, as in the paper's example
 
+
+Layout = Literal["together", "spread"]  # the objects of one user: on one platform, or on all platforms
 
 # Readable names of the fields below.
 INPUTS: Mapping[str, str] = {
@@ -39,6 +41,8 @@ INPUTS: Mapping[str, str] = {
     "window_seconds": "window",
     "discovery_users": "users of a discovery",
     "discovery_messages": "messages of each of them",
+    "discovery_seconds": "time for a discovery",
+    "discovery_layout": "objects of one user",
     "film_bytes": "film",
     "years": "years",
     "growth_share": "growth a year",
@@ -81,8 +85,8 @@ class PlatformLimits:
 class MailLoad:
     """Mailboxes: a day's messages of every user, one session per user unless ``objects_per_session`` is given.
 
-    Discovery retrieves ``discovery_messages`` (default: a day's) of each of ``discovery_users``, with a session for
-    each user.
+    Discovery retrieves ``discovery_messages`` (default: a day's) of each of ``discovery_users``. Sessions are at
+    most as long as measured ones. ``discovery_seconds``: all platforms together must retrieve them within this time.
     """
 
     kind: ClassVar[str] = "mail"
@@ -93,6 +97,8 @@ class MailLoad:
     objects_per_session: int | None = None
     discovery_users: int = 1
     discovery_messages: int | None = None
+    discovery_seconds: float | None = None
+    discovery_layout: Layout = "together"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +189,8 @@ def written(field: str, value: Any) -> str:
     """Return the value of an input as readable text with its unit."""
     if field == "shares":
         return ", ".join(f"{format_size(size)} {share:.3g}" for size, share in value)
+    if isinstance(value, str):
+        return value
     if field == "bytes_per_second":
         return f"{format_bytes(value)}/s"
     if field.endswith("_bytes"):

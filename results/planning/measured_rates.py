@@ -8,6 +8,7 @@ platform's rate, so a plan from it errs on the slow side. Void phases and phases
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -30,6 +31,7 @@ RATES_PHASE = "rates"
 REFERENCES = ("reference:dr550",)
 OFFERED = "offered load of a schedule or a trace: the platform may be faster"
 _FOOTPRINT_BYTES_MIN = 4_000_000  # a store also writes some 100 kB of its own
+_TARGET_OPTIONS = ("--backend", "--platform", "--endpoint", "--tsm-server")
 _OPENING_REQUESTS: dict[str, OpeningRequest] = {"head-bucket": "head", "lock-config": "get"}  # by --session-open
 
 
@@ -73,12 +75,20 @@ def measured_surface(recorded: RecordedRun) -> RateSurface:
     return replace(
         surface_of(cells, f"run {run.id}"),
         platform=run.platform.name,
+        target=_target(run.command_line),
         remarks=tuple(remarks),
         footprints=measured_footprints([*results, *recorded.drift_checks]),
         opening_request=_OPENING_REQUESTS.get(run.settings.get("session_open", "")),
         disclosure=disclosed(run),
         is_run=True,
     )
+
+
+def _target(command_line: Sequence[str]) -> str:
+    """Return the options of a command line that name a platform, with a space before each."""
+    words = [word for argument in command_line for word in argument.split("=", 1 if argument.startswith("--") else 0)]
+    named = [(name, value) for name, value in pairwise(words) if name in _TARGET_OPTIONS]
+    return "".join(f" {name} {shlex.quote(value)}" for name, value in named)
 
 
 def measured_footprints(results: Iterable[Result]) -> dict[int, float]:

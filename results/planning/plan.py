@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from archiver.values.errors import ResultsError, UsageError
-from archiver.values.sizes import format_bytes
+from archiver.values.sizes import format_bytes, format_duration
 from results.measures.ranges import Range, combined
 from results.planning.kept import backup_cycle
 from results.planning.loads import (
@@ -24,7 +24,7 @@ from results.planning.loads import (
     VideoLoad,
 )
 from results.planning.rate_surface import PlannedRate, RateCell, RateSurface, clients_text
-from results.planning.sizing import ROUNDING, Archiving, Load, Part, Restore
+from results.planning.sizing import ROUNDING, Archiving, Discovery, Load, Part, Restore, slow_end
 
 GB = 10**9
 _NO_FOOTPRINT = (
@@ -112,6 +112,8 @@ class CapacityPlan:
         found = list(self.archiving.rates) if self.archiving else []
         if self.archiving is not None and self.archiving.restore is not None:
             found += self.archiving.restore.rates
+        if self.archiving is not None and self.archiving.discovery is not None:
+            found.append(self.archiving.discovery.rate)
         for retrieval in (self.single, self.retrieval):
             if retrieval is not None:
                 found += [rate for _, rate in retrieval.parts]
@@ -206,8 +208,10 @@ def _plan_mail(surface: RateSurface, mail: MailLoad, request: PlanRequest) -> Ca
         f"{wanted:,} messages of {mail.discovery_users:,} user{'' if mail.discovery_users == 1 else 's'}",
         messages_alike,
         wanted * mail.discovery_users,
-        wanted,
+        _session_of(surface, wanted),
     )
+    if mail.discovery_seconds is not None:
+        archiving = replace(archiving, discovery=_discovery(surface, mail, wanted, mail.discovery_seconds))
     return _with_retrievals(CapacityPlan(mail.kind, surface, archiving), single, everything)
 
 
@@ -293,7 +297,8 @@ def _plan_archiving(surface: RateSurface, load: Load, request: PlanRequest) -> A
     rates = surface.fastest("archive", _mix(load), load.objects_per_session, request.clients)
     restore = None if limits.restore_seconds is None else _restore(surface, load)
     mixed = next((trial for trial in surface.mixed if trial.clients == rates[0].clients), None)
-    return Archiving(load, course, limits, rates, restore, _footprint(surface, load, limits), mixed)
+    footprint = _footprint(surface, load, limits)
+    return Archiving(load, course, limits, rates, restore, footprint=footprint, mixed=mixed)
 
 
 def _footprint(surface: RateSurface, load: Load, limits: PlatformLimits) -> float | None:
@@ -319,6 +324,30 @@ def _restore(surface: RateSurface, load: Load) -> Restore:
         ],
     )
     return Restore(rates, seconds.times(1 / load.bytes_per_unit))
+
+
+def _discovery(surface: RateSurface, mail: MailLoad, messages: int, seconds: float) -> Discovery:
+    """Return the retrieval of a mail load's discovery. Raises UsageError if no number of platforms is fast enough."""
+    _check_positive(time_for_a_discovery=seconds)
+    sizes = [(mail.mean_bytes, 1.0)]
+    (rate,) = surface.fastest("retrieve", sizes, _session_of(surface, messages))
+    found = Discovery(mail.discovery_users, messages, seconds, mail.discovery_layout, rate)
+    if math.isinf(slow_end(found.platforms)):
+        slowest = format_duration(slow_end(found.user_seconds))
+        raise UsageError(
+            f"one user's {messages:,} messages take up to {slowest} from one platform, so no number of "
+            f"platforms retrieves them within {format_duration(seconds)}; allow more time, or give --discovery-layout "
+            "spread if the messages of one user are on all platforms"
+        )
+    return found
+
+
+def _session_of(surface: RateSurface, objects: int) -> int:
+    """Return the objects per session to retrieve so many: not more than in the longest measured session."""
+    try:
+        return min(objects, surface.session_max("retrieve"))
+    except ResultsError:  # nothing was retrieved; the answers say so
+        return objects
 
 
 def _mix(load: Load) -> list[tuple[int, float]]:

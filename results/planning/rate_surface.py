@@ -114,6 +114,7 @@ class RateSurface:
     disclosure: Disclosure | None = None  # the tested configuration; None: not disclosed
     footprints: Mapping[int, float] = field(default_factory=dict)  # object size -> bytes on its disk for each byte
     mixed: tuple[MixedTrial, ...] = ()  # one for each number of clients; empty: no loads at the same time were measured
+    target: str = ""  # options of the run that name its platform, with a space before each
     is_run: bool = False  # measured by a run; False: published by a study
 
     def rate(self, operation: str, object_bytes: int, objects_per_session: int, clients: int = 1) -> PlannedRate:
@@ -189,7 +190,7 @@ class RateSurface:
         if not all(cell.has_session_time for rate in rates for cell in rate.cells):
             raise ResultsError(
                 f"{self.source}: its clients did not {operation} all the time, so its rates do not show how long one "
-                f"{operation} takes; measure it with: archiver run dr550"
+                f"{operation} takes; measure it with: archiver run dr550{self.target}"
             )
         return rates
 
@@ -250,6 +251,10 @@ class RateSurface:
         """Return the largest measured object in bytes. Raises ResultsError if this operation was not measured."""
         return max(size for clients in self.clients(operation) for size, _ in self.cells[operation, clients])
 
+    def session_max(self, operation: str) -> int:
+        """Return the most objects of a measured session. Raises ResultsError if this operation was not measured."""
+        return max(count for clients in self.clients(operation) for _, count in self.cells[operation, clients])
+
     def _table(self, operation: str, clients: int) -> Mapping[tuple[int, int], RateCell]:
         measured = self.clients(operation)
         if clients not in measured:
@@ -264,8 +269,8 @@ class RateSurface:
             f"{self.source}: {operation} of {format_size(size)} objects, {objects} per session, is more than "
             f"{BEYOND_MAX:g} times beyond the measured range ({_span(list(map(format_size, sizes)))}; "
             f"{_span(list(map(str, columns)))} per session), so any answer would be a guess; check the units, choose a "
-            "column with --objects-per-session, or measure it with: archiver run dr550 "
-            f"--set object_sizes={format_size(size)} --set objects_per_session={objects}"
+            "column with --objects-per-session, or measure it with: archiver run dr550"
+            f"{self.target} --set object_sizes={format_size(size)} --set objects_per_session={min(objects, 500)}"
         )
 
 

@@ -54,7 +54,8 @@ class Sensitivity:
 _ASSUMPTIONS: Mapping[str, tuple[str, ...]] = {  # part of a request -> fields that are changed
     "load": (
         "users", "messages", "mean_bytes", "cameras", "bytes_per_second", "objects_per_day", "full_bytes",
-        "change_share", "size_bytes", "objects_per_session", "window_seconds",
+        "change_share", "size_bytes", "objects_per_session", "window_seconds", "discovery_users", "discovery_messages",
+        "discovery_seconds",
     ),
     "course": ("growth_share", "headroom_share", "retention_years"),
     "limits": ("usable_bytes", "redundancy", "footprint", "objects_max", "restore_seconds", "restore_bytes"),

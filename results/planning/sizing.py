@@ -25,11 +25,11 @@ from results.planning.kept import (
     terabyte_years,
     total_by_year,
 )
-from results.planning.loads import HOUR_SECONDS, YEAR_SECONDS, LoadCourse, PlatformLimits
+from results.planning.loads import HOUR_SECONDS, YEAR_SECONDS, Layout, LoadCourse, PlatformLimits
 from results.planning.rate_surface import MixedTrial, PlannedRate
 
 ROUNDING = 1e-9  # allowed error of a quotient that should be a whole number
-Reason = Literal["archive rate", "capacity", "objects", "restore time"]
+Reason = Literal["archive rate", "capacity", "objects", "restore time", "discovery time"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Need:
     @property
     def deciding(self) -> float:
         """The number at the slow end of the range, or the value if the range is unknown."""
-        return _slow(self.exact)
+        return slow_end(self.exact)
 
     @property
     def platforms(self) -> Range:
@@ -152,6 +152,42 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True)
+class Discovery:
+    """The retrieval of the objects of several users within a time, with all platforms."""
+
+    users: int
+    objects: int  # of each user
+    allowed_seconds: float
+    layout: Layout
+    rate: PlannedRate  # of one platform
+
+    @property
+    def user_seconds(self) -> Range:
+        """The time to retrieve one user's objects from one platform."""
+        return self.rate.objects_per_second.quotient_of(self.objects)
+
+    def seconds(self, platforms: float) -> Range:
+        """Return the time with this many platforms. Users whose objects are on one platform wait for each other."""
+        if self.layout == "spread":
+            return self.user_seconds.times(self.users / platforms)
+        return self.user_seconds.times(math.ceil(self.users / platforms))
+
+    def fits(self, seconds: float) -> bool:
+        return seconds <= self.allowed_seconds * (1 + ROUNDING)
+
+    @property
+    def platforms(self) -> Range:
+        """The platforms that retrieve everything in time, not rounded. Infinite: one user's objects take too long."""
+        if self.layout == "spread":
+            return self.user_seconds.times(self.users / self.allowed_seconds)
+        return combined(lambda ends: self._with_whole_users(ends[0]), [self.user_seconds])
+
+    def _with_whole_users(self, user_seconds: float) -> float:
+        users_each = math.floor(self.allowed_seconds / user_seconds + ROUNDING)
+        return self.users / users_each if users_each else math.inf
+
+
+@dataclass(frozen=True, slots=True)
 class WhatIf:
     """The answer for another number of units."""
 
@@ -171,6 +207,7 @@ class Archiving:
     limits: PlatformLimits
     rates: tuple[PlannedRate, ...]  # in the order of the load's parts
     restore: Restore | None = None  # None: no restore was planned
+    discovery: Discovery | None = None  # None: no time for it is given
     footprint: float | None = None  # bytes on the platform's disks for each byte of its objects; None: unknown
     mixed: MixedTrial | None = None  # what the run archived next to other loads with these clients; None: not measured
 
@@ -201,7 +238,7 @@ class Archiving:
 
     def is_certain_to_fit(self, seconds: Range) -> bool:
         """Return whether a time fits at the slow end of its range."""
-        return self.fits(_slow(seconds))
+        return self.fits(slow_end(seconds))
 
     @property
     def units_max(self) -> Range:
@@ -350,6 +387,9 @@ class Sizing:
         ]
         if restores:
             yield Need("restore time", combined(sum, restores))
+        discoveries = [each.discovery.platforms for each in self.loads if each.discovery is not None]
+        if discoveries:
+            yield Need("discovery time", combined(sum, discoveries))
 
 
 def _fullest(kept: Sequence[Days], factors: Sequence[float]) -> list[float]:
@@ -358,7 +398,7 @@ def _fullest(kept: Sequence[Days], factors: Sequence[float]) -> list[float]:
     return fullest_by_year(sum(others, first))
 
 
-def _slow(found: Range) -> float:
+def slow_end(found: Range) -> float:
     """Return the slow end of a range of seconds or platforms, or the value if the range is unknown."""
     return found.value if found.high is None else found.high
 

@@ -28,7 +28,7 @@ from results.planning.loads import (
 from results.planning.plan import CapacityPlan, Retrieval, make_plan
 from results.planning.rate_surface import PlannedRate, RateCell, RateSurface
 from results.planning.sensitivity import Outcome, sensitivities
-from results.planning.sizing import Archiving, Restore, Year
+from results.planning.sizing import Archiving, Discovery, Restore, Year, slow_end
 from results.prices.cost import bill_table, range_columns, unit_price_table
 from results.prices.disclosure import disclosure_table
 
@@ -360,6 +360,8 @@ def _archiving_rows(archiving: Archiving) -> Iterator[_Row]:
     )
     if archiving.restore is not None:
         yield _restore_row(archiving, archiving.restore)
+    if archiving.discovery is not None:
+        yield from _discovery_rows(archiving, archiving.discovery)
 
 
 def _sizing_rows(archiving: Archiving) -> Iterator[_Row]:
@@ -379,6 +381,7 @@ def _sizing_rows(archiving: Archiving) -> Iterator[_Row]:
         "objects": f"{last.objects_kept:,.0f} objects kept, {limits.objects_max or 0:,} on each at most",
         "restore time": f"{format_bytes(archiving.restored_bytes(last.year))} restored within "
         f"{format_duration(limits.restore_seconds or 0)}",
+        "discovery time": "" if archiving.discovery is None else _discovery_sentence(archiving.discovery),
     }
     for need in last.needs:
         ends = (need.exact.value, need.exact.low, need.exact.high)
@@ -420,6 +423,33 @@ def _slow_end(year: Year) -> str:
     """Return a note, to append, if the ends of the range need different numbers of platforms."""
     found = year.platforms
     return "" if found.low == found.high else ", at the slow end of the range"
+
+
+def _discovery_sentence(discovery: Discovery) -> str:
+    each = f"one user's messages take {readable_time(discovery.user_seconds.value)} on one platform"
+    return f"{each}; all within {format_duration(discovery.allowed_seconds)}"
+
+
+def _discovery_rows(archiving: Archiving, discovery: Discovery) -> Iterator[_Row]:
+    """Yield the time of a discovery on one platform and on all, and whether it is short enough."""
+    count = archiving.last_year.platforms.value
+    users = "1 user" if discovery.users == 1 else f"{discovery.users:,} users"
+    name = f"{discovery.objects:,} messages of {users}"
+    clients = f"{discovery.rate.clients:,} client{'' if discovery.rate.clients == 1 else 's'} each"
+    together = "those of one user on one platform" if discovery.layout == "together" else "those of each user on all"
+    yield Cell(f"{name}, from one platform"), *_times(discovery.seconds(1)), Cell(basis_sentence(discovery.rate))
+    yield (
+        Cell(f"{name}, from {count:,.0f} platform{'' if count == 1 else 's'}"),
+        *_times(discovery.seconds(count)),
+        Cell(f"{together}; {clients}"),
+    )
+    for what, seconds in (("one platform", discovery.seconds(1)), ("all platforms", discovery.seconds(count))):
+        ends = (slow_end(seconds), seconds.low, seconds.high)
+        yield (
+            Cell(f"within {format_duration(discovery.allowed_seconds)} from {what}"),
+            *(Cell(NOT_MEASURED if end is None else "yes" if discovery.fits(end) else "no") for end in ends),
+            Cell("at the slow end of the range"),
+        )
 
 
 def _stored(archiving: Archiving) -> str:

@@ -44,7 +44,7 @@ support_price_per_year = 900
 DR550 = ("--from", "reference:dr550", "--json")
 PLANS = (
     ("mail", "--users", "30000", "--messages", "30", "--mean-size", "20KiB", "--window", "8h", "--what-if",
-     "--prices", "prices.toml", "--discovery-users", "2", "--discovery-messages", "5"),
+     "--prices", "prices.toml", "--discovery-users", "2", "--discovery-messages", "5", "--discovery-within", "1h"),
     ("video", "--cameras", "100", "--gigabytes-per-hour", "1", "--film", "1GiB"),
     ("size", "--objects-per-day", "500000", "--size-histogram", "sizes.csv"),
     ("backup", "--full", "100GB", "--usable", "1TB"),
@@ -65,8 +65,8 @@ def test_plan_documents_have_exactly_documented_fields(tmp_path: Path, monkeypat
     Path("sizes.csv").write_text("size,share\n8KiB,70%\n1MiB,30%\n")
     met = set[tuple[str, str]]().union(*(compare(printed("plan", *plan, *DR550), "A plan") for plan in PLANS))
     assert all_of(
-        met, "A plan", "Range", "Fits", "Load", "Year", "Need", "Trial", "Retrieval", "SizeShare", "Price", "Line",
-        "Sensitivity", "Outcome", "Basis", "BasisCell",
+        met, "A plan", "Range", "Fits", "Load", "Year", "Need", "Trial", "Retrieval", "Discovery", "SizeShare", "Price",
+        "Line", "Sensitivity", "Outcome", "Basis", "BasisCell",
     )  # fmt: skip
 
 

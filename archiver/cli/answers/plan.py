@@ -201,6 +201,16 @@ def plan() -> None:
     type=POSITIVE,
     help="Messages of each of these users that a discovery retrieves  [default: those of a day]",
 )
+@click.option(
+    "--discovery-within", type=DURATION, help="Time in which all platforms together must retrieve these messages."
+)
+@click.option(
+    "--discovery-layout",
+    type=click.Choice(["together", "spread"]),
+    default="together",
+    show_default=True,
+    help="Messages of one user: together on one platform, or spread over all platforms.",
+)
 @course_options
 @answer_options
 def mail(**given: Any) -> None:
@@ -384,6 +394,8 @@ def _mail(given: Mapping[str, Any]) -> MailLoad:
         objects_per_session=1 if per_message else count,
         discovery_users=given["discovery_users"],
         discovery_messages=given["discovery_messages"],
+        discovery_seconds=given["discovery_within"],
+        discovery_layout=given["discovery_layout"],
     )
 
 

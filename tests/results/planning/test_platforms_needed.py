@@ -339,3 +339,47 @@ def test_size_mix_uses_client_count_measured_for_every_size(surface: MakeSurface
     plan = plan_size(found, objects_per_day=1000, shares=shares, objects_per_session=10)
     assert archiving(plan).clients == 1
     assert archiving(plan).seconds.value == pytest.approx(900 / 100 + 100 / 5)
+
+
+@pytest.mark.parametrize(
+    ("layout", "seconds", "platforms", "exact_platforms", "on_all"),
+    [
+        ("together", 500.0, 4, 10 / 3, 3 * 150.0),  # a platform retrieves 3 users in time; 4 have at most 3 each
+        ("together", 150.0, 10, 10.0, 150.0),
+        ("spread", 500.0, 3, 3.0, 500.0),
+        ("spread", 100.0, 15, 15.0, 100.0),  # one user's objects come from all platforms
+    ],
+)
+def test_discovery_of_users_within_time_needs_platforms(
+    surface: MakeSurface, layout: str, seconds: float, platforms: int, exact_platforms: float, on_all: float
+) -> None:
+    """Ten users with 30,000 messages each: at 200 objects/s, one user takes 150 s from one platform."""
+    plan = mail(
+        surface(), discovery_users=10, discovery_messages=30_000, discovery_seconds=seconds, discovery_layout=layout
+    )
+    found = archiving(plan).discovery
+    assert found is not None
+    assert found.rate.objects_per_session == 10  # the longest measured session
+    assert not plan.warnings
+    assert exact(last(plan))["discovery time"] == pytest.approx(exact_platforms)
+    assert (last(plan).platforms.value, last(plan).decided_by.reason) == (platforms, "discovery time")
+    assert found.seconds(1).value == pytest.approx(1500)
+    assert found.seconds(platforms).value == pytest.approx(on_all)
+
+
+def test_discovery_beyond_any_number_of_platforms_is_refused(surface: MakeSurface) -> None:
+    with pytest.raises(UsageError, match="take up to 2m 30s from one platform, so no number"):
+        mail(surface(), discovery_messages=30_000, discovery_seconds=149.0)
+
+
+def test_slow_end_of_range_decides_discovery(surface: MakeSurface, make_result: MakeResult) -> None:
+    rates = (180.0, 200.0, 220.0)
+    cells = [make_result("retrieve", 100 * KB, 10, rate, repetition=n) for n, rate in enumerate(rates, 1)]
+    found = surface(make_result("archive", 100 * KB, 10, 100.0), *cells)
+    plan = mail(
+        found, discovery_users=10, discovery_messages=30_000, discovery_seconds=500.0, discovery_layout="spread"
+    )
+    need = next(need for need in last(plan).needs if need.reason == "discovery time")
+    assert need.exact.value == pytest.approx(3.0)
+    assert need.platforms.value == need.platforms.high
+    assert need.platforms.value > 3

@@ -76,6 +76,9 @@ def test_plan_from_real_run_uses_its_measured_rates(home: Path, tmp_path: Path) 
     assert (tmp_path / "out" / "what-if.png").stat().st_size > 10_000
     assert said.stdout.endswith(f"{tmp_path}/out/plan.html: 11 files\n")
     assert home.exists()
+    far = plan("mail", "--users", "50", "--messages", "9000", "--mean-size", "8KiB")
+    hint = "archiver run dr550 --backend null --set object_sizes=8KiB --set objects_per_session=500"
+    assert hint in " ".join(far.stderr.split())
 
 
 @pytest.mark.platforms
@@ -228,6 +231,26 @@ def test_a_backup_is_planned_from_the_papers_rates() -> None:
     # A chain has 118 GB and is kept for 97 days. On the sixth day the 13 previous chains are kept as well.
     assert found["bytes_kept_max"] == pytest.approx(13 * 118e9 + 115e9)
     assert (found["decided_by"], found["platforms"]["value"]) == ("capacity", 3)
+
+
+def test_year_of_mail_is_retrieved_in_sessions_of_measured_length() -> None:
+    """10,950 messages of 20 KiB, 500 in a session, from one platform and from all."""
+    asked = ("--discovery-messages", "10950", "--discovery-within", "1h", "--usable", "10TB")
+    found = answers(*MAIL, *asked, *DR550)
+    discovery = found["discovery"]
+    assert discovery["objects_per_session"] == 500
+    assert discovery["seconds_on_one_platform"] == discovery["seconds_on_all_platforms"]  # one user, on one platform
+    spread = answers(*MAIL, *asked, "--discovery-layout", "spread", *DR550)["discovery"]
+    assert found["platforms"]["value"] == 6
+    assert spread["seconds_on_all_platforms"]["value"] == pytest.approx(
+        discovery["seconds_on_one_platform"]["value"] / 6
+    )
+    assert discovery["fits"]
+    shown = " ".join(plan(*MAIL, *asked, *DR550).output.split())
+    assert "within 1h from all platforms yes yes yes" in shown
+    refused = plan(*MAIL, "--discovery-messages", "10950", "--discovery-within", "5s", *DR550)
+    assert refused.exit_code == 2
+    assert "no number of platforms retrieves them within 5s" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.parametrize("text", ["0.28MB", "0.28", "Mb/s", "1Mb/s", "1Mib/s", "1parsec/s", "-1MB/s", "1 MB per s"])
