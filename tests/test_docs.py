@@ -109,6 +109,7 @@ def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("array.toml").write_text("")
     Path("cloud.toml").write_text("")
     Path("expected.toml").write_text("")
+    Path("need.toml").write_text("")
     Path("sizes.csv").write_text("")
     Path("system.toml").write_text("")
 

@@ -130,6 +130,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ARCHIVER_HOME", str(tmp_path / "tutorial"))
     Path("sizes.csv").write_text("size,share\n8KiB,70%\n1MiB,30%\n")  # for archiver plan size
+    Path("need.toml").write_text(
+        '[[load]]\nkind = "mail"\nusers = 30000\nmessages = 30\nmean-size = "20KiB"\n'
+    )  # for archiver plan all
     write_example_files(tmp_path)  # for archiver trace
     return tmp_path
 

@@ -6,14 +6,17 @@ per object/s, per MB/s, per mailbox or camera, per TB kept for a year. Different
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from archiver.values.errors import UsageError
 from results.measures.ranges import Range
+from results.planning.kept import terabyte_years_by_year
 from results.planning.plan import CapacityPlan
+from results.planning.rate_surface import RateSurface
 from results.planning.sizing import Archiving
 from results.prices.cost import PlanCost, UnitPrice
-from results.prices.prices import MONTHS_PER_YEAR, Bill, Demand, PriceList, RequestKind, bill
+from results.prices.prices import MONTHS_PER_YEAR, Demand, PriceList, RequestKind, bill
 
 _PRICED_UNITS = {"user": "mailbox", "camera": "camera"}
 
@@ -31,39 +34,52 @@ def plan_cost(plan: CapacityPlan, prices: PriceList, retrieved_share: float = 0.
     if not 0 <= retrieved_share < float("inf"):
         raise UsageError(f"{retrieved_share:.0%} of the objects is not possible; choose a share of at least 0%")
     needed = archiving.last_year.platforms
-    total = _bill(plan, archiving, prices, needed.value, retrieved_share)
-    ends = [
-        None if count is None else _bill(plan, archiving, prices, count, retrieved_share).total
-        for count in (needed.low, needed.high)
-    ]
-    amount = Range(total.total, *ends)
-    return PlanCost(total, archiving.course.years, needed.value, tuple(_unit_prices(archiving, needed, amount)))
-
-
-def _bill(
-    plan: CapacityPlan, archiving: Archiving, prices: PriceList, platforms: float, retrieved_share: float
-) -> Bill:
-    load = archiving.load
-    archived = sum(year.objects for year in archiving.years)
-    mean_bytes = load.bytes / load.objects
-    retrieved_bytes = archiving.terabyte_years * 1e12 * retrieved_share
-    retrieved = retrieved_bytes / mean_bytes
-    requests: dict[RequestKind, float] = {"put": archived}
-    if retrieved:
-        requests["get"] = retrieved
-    opening = plan.surface.opening_request
-    if opening is not None:
-        requests[opening] = requests.get(opening, 0) + archived / load.objects * load.sessions + retrieved
-    return bill(
-        prices,
-        Demand(
-            archiving.course.years,
-            platforms,
-            archiving.terabyte_years * 1000 * MONTHS_PER_YEAR,
-            requests,
-            retrieved_bytes / 1e9,
-        ),
+    years = archiving.course.years
+    demand = _summed(service_demands(plan.surface, [archiving], [retrieved_share]))
+    total, *ends = (
+        None if count is None else bill(prices, replace(demand, years=years, platforms=count))
+        for count in (needed.value, needed.low, needed.high)
     )
+    assert total is not None
+    amount = Range(total.total, *(None if end is None else end.total for end in ends))
+    return PlanCost(total, years, needed.value, tuple(_unit_prices(archiving, needed, amount)))
+
+
+def service_demands(
+    surface: RateSurface, loads: Sequence[Archiving], retrieved_shares: Sequence[float]
+) -> list[Demand]:
+    """Return what loads demand of a service in each year, without platforms.
+
+    ``retrieved_shares``: for each load, the share of its kept objects that is retrieved each year.
+    """
+    years = [_year_demands(surface, load, share) for load, share in zip(loads, retrieved_shares, strict=True)]
+    return [_summed(demands) for demands in zip(*years, strict=True)]
+
+
+def _year_demands(surface: RateSurface, archiving: Archiving, retrieved_share: float) -> list[Demand]:
+    load, opening = archiving.load, surface.opening_request
+    found = []
+    for year, terabyte_years in zip(archiving.years, terabyte_years_by_year(archiving.kept_by_day), strict=True):
+        retrieved_bytes = terabyte_years * 1e12 * retrieved_share
+        retrieved = retrieved_bytes / load.bytes * load.objects
+        requests: dict[RequestKind, float] = {"put": year.objects}
+        if retrieved:
+            requests["get"] = retrieved
+        if opening is not None:
+            requests[opening] = requests.get(opening, 0) + year.objects / load.objects * load.sessions + retrieved
+        gb_months = terabyte_years * 1000 * MONTHS_PER_YEAR
+        found.append(Demand(1, 0, gb_months, requests, retrieved_bytes / 1e9))
+    return found
+
+
+def _summed(demands: Sequence[Demand]) -> Demand:
+    """Return the demand of several loads, or of several years."""
+    requests: dict[RequestKind, float] = {}
+    for demand in demands:
+        for kind, count in (demand.requests or {}).items():
+            requests[kind] = requests.get(kind, 0) + count
+    gb_months, egress_gb = (sum(getattr(each, name) for each in demands) for name in ("gb_months", "egress_gb"))
+    return Demand(1, 0, gb_months, requests, egress_gb)
 
 
 def _unit_prices(archiving: Archiving, platforms: Range, amount: Range) -> Iterator[UnitPrice]:

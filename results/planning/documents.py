@@ -18,7 +18,7 @@ from results.planning.answer import PlanAnswer
 from results.planning.plan import Retrieval
 from results.planning.rate_surface import PlannedRate
 from results.planning.sensitivity import Outcome, Sensitivity, sensitivities
-from results.planning.sizing import Archiving, Discovery, slow_end
+from results.planning.sizing import Archiving, Discovery, Year, slow_end
 from results.planning.tables import plan_tables
 from results.prices.cost import PlanCost
 
@@ -37,10 +37,10 @@ def plan_document(found: PlanAnswer, *, what_if: bool = False) -> dict[str, Any]
         "platform": surface.platform,
         "ranges": surface.spread,
         "question": dict(found.request.question),
-        "archive_seconds": _range(archiving.seconds if archiving else None),
+        "archive_seconds": range_document(archiving.seconds if archiving else None),
         "fits": _fits(archiving),
-        "retrieve_milliseconds_per_object": _range(single.milliseconds_per_object if single else None),
-        "retrieve_seconds": _range(retrieval.seconds if retrieval else None),
+        "retrieve_milliseconds_per_object": range_document(single.milliseconds_per_object if single else None),
+        "retrieve_seconds": range_document(retrieval.seconds if retrieval else None),
         "retrieve_p99_milliseconds": single.p99_ms if single else None,
     }
     if archiving is not None:
@@ -68,8 +68,8 @@ def plan_document(found: PlanAnswer, *, what_if: bool = False) -> dict[str, Any]
 def plan_text(found: PlanAnswer, *, what_if: bool = False, width: int) -> str:
     """Return extrapolations, tables, warnings and unanswered questions as text for a terminal."""
     tables = [render_text(table, width) for table in plan_tables(found, what_if=what_if)]
-    warnings = [_wrapped(warning, width) for warning in found.plan.warnings]
-    return "\n".join([*warnings, *tables, *(_wrapped(sentence, width) for sentence in _sentences(found))]) + "\n"
+    warnings = [wrapped(warning, width) for warning in found.plan.warnings]
+    return "\n".join([*warnings, *tables, *(wrapped(sentence, width) for sentence in _sentences(found))]) + "\n"
 
 
 def plan_markdown(found: PlanAnswer, *, what_if: bool = False) -> str:
@@ -77,10 +77,10 @@ def plan_markdown(found: PlanAnswer, *, what_if: bool = False) -> str:
     first, *others = plan_tables(found, what_if=what_if)
     parts = [f"# {first.title}"]
     if found.plan.warnings:
-        parts.append(_listed([f"**{escape_markdown(warning)}**" for warning in found.plan.warnings]))
+        parts.append(listed([f"**{escape_markdown(warning)}**" for warning in found.plan.warnings]))
     parts.append(render_markdown(first).rstrip("\n"))
     if _sentences(found):
-        parts.append(_listed([escape_markdown(sentence) for sentence in _sentences(found)]))
+        parts.append(listed([escape_markdown(sentence) for sentence in _sentences(found)]))
     parts += [render_markdown(table).rstrip("\n") for table in others]
     if what_if and found.plan.archiving is not None:
         parts.append("[![What if](what-if.svg)](what-if.png)")
@@ -111,11 +111,13 @@ def _sentences(found: PlanAnswer) -> list[str]:
     return [*(f"warning: {doubt}" for doubt in plan.doubts), *(f"not answered: {each}" for each in plan.unanswered)]
 
 
-def _listed(sentences: Sequence[str]) -> str:
+def listed(sentences: Sequence[str]) -> str:
+    """Return sentences as a list in Markdown."""
     return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
-def _wrapped(sentence: str, width: int) -> str:
+def wrapped(sentence: str, width: int) -> str:
+    """Return a sentence in lines of a terminal."""
     return textwrap.fill(sentence, width, subsequent_indent="  ", break_on_hyphens=False)
 
 
@@ -133,11 +135,11 @@ def _archiving_document(archiving: Archiving) -> dict[str, Any]:
             "window_seconds": load.window_seconds,
             "megabytes_per_second_needed": load.bytes / load.window_seconds / 1e6,
         },
-        "archive_objects_per_second": _range(archiving.objects_per_second),
-        "archive_megabytes_per_second": _range(archiving.megabytes_per_second),
-        f"{load.unit}s_max": _range(replace(archiving.units_max, value=archiving.units_certain)),
+        "archive_objects_per_second": range_document(archiving.objects_per_second),
+        "archive_megabytes_per_second": range_document(archiving.megabytes_per_second),
+        f"{load.unit}s_max": range_document(replace(archiving.units_max, value=archiving.units_certain)),
         "clients": archiving.clients,
-        "platforms": _range(archiving.last_year.platforms),
+        "platforms": range_document(archiving.last_year.platforms),
         "decided_by": archiving.last_year.decided_by.reason,
         "stored_bytes_per_platform": archiving.last_year.bytes_stored_per_platform,
         "footprint": archiving.footprint,
@@ -147,20 +149,32 @@ def _archiving_document(archiving: Archiving) -> dict[str, Any]:
         "bytes_kept_max": archiving.last_year.bytes_kept,
         "years": [
             {
-                "year": year.year,
-                "objects": year.objects,
-                "bytes_archived": year.bytes_archived,
-                "bytes_kept": year.bytes_kept,
-                "objects_kept": year.objects_kept,
-                "archive_seconds": _range(year.window_share.times(load.window_seconds)),
-                "platforms": _range(year.platforms),
-                "decided_by": year.decided_by.reason,
-                "needs": [
-                    {"reason": need.reason, "platforms": _range(need.platforms), "exact": _range(need.exact)}
-                    for need in year.needs
-                ],
+                **year_document(year),
+                "archive_seconds": range_document(year.window_share.times(load.window_seconds)),
             }
             for year in archiving.years
+        ],
+    }
+
+
+def year_document(year: Year) -> dict[str, Any]:
+    """Return the JSON document of one year of a plan."""
+    return {
+        "year": year.year,
+        "objects": year.objects,
+        "bytes_archived": year.bytes_archived,
+        "bytes_kept": year.bytes_kept,
+        "objects_kept": year.objects_kept,
+        "window_share": range_document(year.window_share),
+        "platforms": range_document(year.platforms),
+        "decided_by": year.decided_by.reason,
+        "needs": [
+            {
+                "reason": need.reason,
+                "platforms": range_document(need.platforms),
+                "exact": range_document(need.exact),
+            }
+            for need in year.needs
         ],
     }
 
@@ -173,7 +187,7 @@ def _retrieval_document(retrieval: Retrieval) -> dict[str, Any]:
         "objects_per_session": retrieval.parts[0][1].objects_per_session,
         "parallel": retrieval.parallel,
         "overlap_measured": retrieval.overlapping is not None,
-        "seconds_alone": _range(retrieval.seconds_alone),
+        "seconds_alone": range_document(retrieval.seconds_alone),
         "time_to_first_byte_milliseconds": retrieval.first_byte_ms,
         "first_byte_after_request_p99_milliseconds": retrieval.first_byte_p99_ms,
     }
@@ -187,8 +201,8 @@ def _discovery_document(discovery: Discovery, platforms: float) -> dict[str, Any
         "objects_per_session": discovery.rate.objects_per_session,
         "layout": discovery.layout,
         "seconds_allowed": discovery.allowed_seconds,
-        "seconds_on_one_platform": _range(discovery.seconds(1)),
-        "seconds_on_all_platforms": _range(seconds),
+        "seconds_on_one_platform": range_document(discovery.seconds(1)),
+        "seconds_on_all_platforms": range_document(seconds),
         "fits": discovery.fits(slow_end(seconds)),
     }
 
@@ -200,7 +214,7 @@ def _cost_document(cost: PlanCost) -> dict[str, Any]:
         "platforms": cost.platforms,
         "total": cost.bill.total,
         "lines": [asdict(line) for line in cost.bill.lines],
-        "per": {each.unit: _range(each.price) for each in cost.units},
+        "per": {each.unit: range_document(each.price) for each in cost.units},
     }
 
 
@@ -228,7 +242,7 @@ def _rate_document(rate: PlannedRate) -> dict[str, Any]:
         "operation": rate.operation,
         "object_bytes": rate.object_bytes,
         "objects_per_session": rate.objects_per_session,
-        "objects_per_second": _range(rate.objects_per_second),
+        "objects_per_second": range_document(rate.objects_per_second),
         "slower_neighbour_objects_per_second": rate.slower_neighbour_per_second,
         "times_beyond_measured": rate.beyond,
         "cells": [
@@ -236,7 +250,7 @@ def _rate_document(rate: PlannedRate) -> dict[str, Any]:
                 "object_bytes": cell.object_bytes,
                 "objects_per_session": cell.objects_per_session,
                 "clients": cell.clients,
-                "objects_per_second": _range(cell.objects_per_second),
+                "objects_per_second": range_document(cell.objects_per_second),
                 "doubts": list(cell.doubts),
                 "failed_conditions": list(cell.failed),
             }
@@ -245,7 +259,8 @@ def _rate_document(rate: PlannedRate) -> dict[str, Any]:
     }
 
 
-def _range(found: Range | None) -> dict[str, float | None] | None:
+def range_document(found: Range | None) -> dict[str, float | None] | None:
+    """Return the JSON document of a range. None stays None."""
     return None if found is None else asdict(found)
 
 

@@ -61,9 +61,10 @@ def kept_by_day(arrived: Days, cycle: Sequence[CycleDay], lock_days: float) -> D
     return np.cumsum(arrived - removed)
 
 
-def terabyte_years(kept: Days) -> float:
+def terabyte_years_by_year(kept: Days) -> list[float]:
     """Return 10^12 bytes kept for a year each. Within a day the kept bytes change evenly."""
-    return float(kept.sum() - kept[-1] / 2) / DAYS_PER_YEAR / 1e12
+    means = (kept + np.concatenate(([0.0], kept[:-1]))) / 2
+    return [total / DAYS_PER_YEAR / 1e12 for total in total_by_year(means)]
 
 
 def fullest_by_year(kept: Days) -> list[float]:

@@ -46,6 +46,7 @@ INPUTS: Mapping[str, str] = {
     "film_bytes": "film",
     "years": "years",
     "growth_share": "growth a year",
+    "steps": "growth in steps, of the load today",
     "headroom_share": "headroom",
     "retention_years": "retention",
     "usable_bytes": "usable capacity of a platform",
@@ -67,6 +68,7 @@ class LoadCourse:
     growth_share: float = 0.0  # growth of the load from one year to the next
     headroom_share: float = 0.2  # part of its window and of its usable capacity that a platform keeps free
     retention_years: float | None = None  # lock period, after which objects are removed; None: as long as the years
+    steps: tuple[tuple[int, float], ...] = ()  # year from which the load is larger, by this share of today's load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,13 +184,15 @@ class PlanRequest:
         if not isinstance(self.load, RetrieveLoad):
             values |= asdict(self.course) | asdict(self.limits) | {"clients": self.clients}
             values |= {"retrieved_share": self.retrieved_share or None}
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value for name, value in values.items() if value not in (None, ())}
 
 
 def written(field: str, value: Any) -> str:
     """Return the value of an input as readable text with its unit."""
     if field == "shares":
         return ", ".join(f"{format_size(size)} {share:.3g}" for size, share in value)
+    if field == "steps":
+        return ", ".join(f"+{share:.0%} from year {year}" for year, share in value)
     if isinstance(value, str):
         return value
     if field == "bytes_per_second":

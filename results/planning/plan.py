@@ -6,7 +6,7 @@ A load is a number of users, cameras, objects or gigabytes, each with a number o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from archiver.values.errors import ResultsError, UsageError
@@ -127,45 +127,55 @@ class CapacityPlan:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Return the warnings about the answers: about the source, the fill level, then about every cell used."""
+        """Return the warnings about the answers: other loads, the source, the cells used, then the fill level."""
+        archiving = self.archiving
+        if archiving is None:
+            return self.basis_doubts
+        mixed = other_loads_doubts(archiving, archiving.course.headroom_share)
+        stored = archiving.last_year.bytes_stored_per_platform
+        return (*mixed, *self.basis_doubts, *fill_level_doubts(self.surface, self.rates, stored))
+
+    @property
+    def basis_doubts(self) -> tuple[str, ...]:
+        """Return the warnings about the source of the rates, and about every cell used."""
         cells: dict[str, dict[str, None]] = {}
         for cell in (cell for rate in self.rates for cell in rate.cells):
             for doubt in cell.doubts:
                 cells.setdefault(doubt, {})[str(cell)] = None
         of_cells = [f"{', '.join(names)}: {doubt}" for doubt, names in cells.items()]
         unknown = [_NO_FOOTPRINT] if self.archiving is not None and self.archiving.footprint is None else []
-        return (*self.surface.remarks, *self._other_loads(), *unknown, *self._fill_level(), *of_cells)
+        return (*self.surface.remarks, *unknown, *of_cells)
 
-    def _other_loads(self) -> Iterator[str]:
-        """Yield what the run measured next to other loads, or that it measured none."""
-        if self.archiving is None:
-            return
-        trial = self.archiving.mixed
-        if trial is None:
-            yield _NO_MIXED_TRIAL
-            return
-        kept_free = self.archiving.course.headroom_share
-        planned = f"{trial.planned:,.0f} {trial.what} were planned with {clients_text(trial.clients)}"
-        at_least = "at least " if trial.is_lower_bound else ""
-        next_to = f" next to {trial.others}" if trial.others else ""
-        text = f"the same run: {planned}, {at_least}{trial.measured:,.0f} measured{next_to} ({trial.share:.0%})"
-        if 1 - trial.share > kept_free:
-            text += f"; this plan keeps {kept_free:.0%} free: give --headroom {math.ceil((1 - trial.share) * 100)}%"
-        yield text
 
-    def _fill_level(self) -> Iterator[str]:
-        """Yield a warning if the plan fills a platform more than it was filled when it was measured."""
-        known = [cell.stored_bytes for rate in self.rates for cell in rate.cells if cell.stored_bytes is not None]
-        if self.archiving is None or not known:
-            return
-        before = 0 if self.surface.disclosure is None else (self.surface.disclosure.used_tb or 0.0) * 1e12
-        measured, planned = before + max(known), self.archiving.last_year.bytes_stored_per_platform
-        if measured < planned:
-            state = "an empty platform" if measured < _EMPTY_SHARE * planned else "a platform less full than planned"
-            yield (
-                f"measured on {state}: it stored at most {format_bytes(measured)}, but the plan stores "
-                f"{format_bytes(planned)} on each platform; the rate at that fill level was not measured"
-            )
+def other_loads_doubts(archiving: Archiving, headroom_share: float) -> Iterator[str]:
+    """Yield what the run measured next to other loads, or that it measured none. ``headroom_share``: of the window."""
+    trial = archiving.mixed
+    if trial is None:
+        yield _NO_MIXED_TRIAL
+        return
+    planned = f"{trial.planned:,.0f} {trial.what} were planned with {clients_text(trial.clients)}"
+    at_least = "at least " if trial.is_lower_bound else ""
+    next_to = f" next to {trial.others}" if trial.others else ""
+    text = f"the same run: {planned}, {at_least}{trial.measured:,.0f} measured{next_to} ({trial.share:.0%})"
+    if 1 - trial.share > headroom_share:
+        advice = math.ceil((1 - trial.share) * 100)
+        text += f"; this plan keeps {headroom_share:.0%} free: give --headroom {advice}%"
+    yield text
+
+
+def fill_level_doubts(surface: RateSurface, rates: Iterable[PlannedRate], stored_bytes: float) -> Iterator[str]:
+    """Yield a warning if a platform stores more than it stored when it was measured."""
+    known = [cell.stored_bytes for rate in rates for cell in rate.cells if cell.stored_bytes is not None]
+    if not known:
+        return
+    before = 0 if surface.disclosure is None else (surface.disclosure.used_tb or 0.0) * 1e12
+    measured = before + max(known)
+    if measured < stored_bytes:
+        state = "an empty platform" if measured < _EMPTY_SHARE * stored_bytes else "a platform less full than planned"
+        yield (
+            f"measured on {state}: it stored at most {format_bytes(measured)}, but the plan stores "
+            f"{format_bytes(stored_bytes)} on each platform; the rate at that fill level was not measured"
+        )
 
 
 def make_plan(surface: RateSurface, request: PlanRequest) -> CapacityPlan:
@@ -287,6 +297,9 @@ def _plan_archiving(surface: RateSurface, load: Load, request: PlanRequest) -> A
     ):  # fmt: skip
         if limit is not None and not (math.isfinite(limit) and limit > 0):
             raise UsageError(f"{name}: {limit:g} is not possible; it must be above zero")
+    for first, share in course.steps:
+        if not (1 <= first <= course.years and 0 < share < math.inf):
+            raise UsageError(f"a step of {share:.0%} from year {first} is not possible; choose a year of the plan")
     if not load.window_seconds > 0:
         raise UsageError(f"a window of {load.window_seconds:g} s is not possible; it must be above zero")
     if not 0 <= course.headroom_share < 1:

@@ -22,7 +22,7 @@ from results.planning.kept import (
     arrived_by_day,
     fullest_by_year,
     kept_by_day,
-    terabyte_years,
+    terabyte_years_by_year,
     total_by_year,
 )
 from results.planning.loads import HOUR_SECONDS, YEAR_SECONDS, Layout, LoadCourse, PlatformLimits
@@ -314,7 +314,7 @@ class Archiving:
     @property
     def terabyte_years(self) -> float:
         """Return 10^12 bytes kept for a year each, over all years of the plan."""
-        return terabyte_years(self.kept_by_day)
+        return sum(terabyte_years_by_year(self.kept_by_day))
 
     @property
     def trials(self) -> tuple[WhatIf, ...]:
@@ -332,8 +332,10 @@ class Archiving:
         return WhatIf(units, seconds, self.is_certain_to_fit(seconds), platforms, remark)
 
     def grown(self, year: int) -> float:
-        """Return the load of a year relative to the first."""
-        return (1 + self.course.growth_share) ** (year - 1)
+        """Return the load of a year relative to today's. What a step adds grows as well."""
+        growth = 1 + self.course.growth_share
+        steps = sum(share * growth ** (year - first) for first, share in self.course.steps if first <= year)
+        return growth ** (year - 1) + steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,10 +343,18 @@ class Sizing:
     """The platforms that loads need on the same platforms, which have the limits of the first load.
 
     The rule for several loads: a platform is busy with them one after another, and all windows coincide. So the shares
-    of the window add up, and so do the bytes of each day. All restores happen at the same time.
+    of the window add up, and so do the bytes of each day. All restores happen at the same time. If the run measured
+    loads at the same time, the window keeps at least the headroom free that this showed to be necessary.
     """
 
     loads: tuple[Archiving, ...]
+
+    @property
+    def window_headroom_share(self) -> float:
+        given = self.loads[0].course.headroom_share
+        if len(self.loads) == 1:
+            return given
+        return max(given, *(1 - each.mixed.share for each in self.loads if each.mixed is not None), 0.0)
 
     @property
     def years(self) -> tuple[Year, ...]:
@@ -375,7 +385,7 @@ class Sizing:
 
     def _needs(self, year: Year) -> Iterator[Need]:
         limits, free = self.loads[0].limits, 1 - self.loads[0].course.headroom_share
-        yield Need("archive rate", year.window_share.times(1 / free))
+        yield Need("archive rate", year.window_share.times(1 / (1 - self.window_headroom_share)))
         if limits.usable_bytes is not None:
             yield Need("capacity", _exactly(year.bytes_stored / (limits.usable_bytes * free)))
         if limits.objects_max is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from archiver.values.sizes import format_bytes
@@ -10,6 +10,8 @@ from results.document.document import Document, Drawing, KeyFinding, Section, fi
 from results.document.table import Table, settings_table
 from results.measures.ranges import Range
 from results.planning.answer import PlanAnswer
+from results.planning.combined import CombinedPlan
+from results.planning.combined_documents import combined_tables, combined_warnings
 from results.planning.figure import what_if_figure
 from results.planning.loads import INPUTS, written
 from results.planning.plan import CapacityPlan
@@ -43,6 +45,44 @@ def plan_as_document(found: PlanAnswer) -> Document:
             ]
         ),
     )
+
+
+def combined_as_document(plans: Sequence[CombinedPlan]) -> Document:
+    """Return the document of a combined plan on one platform or several."""
+    answers, *tables = combined_tables(plans)
+    settings: list[Table] = []
+    for name, request in plans[0].request.requests:
+        inputs = {INPUTS[field]: written(field, value) for field, value in request.question.items()}
+        settings.append(settings_table(f"plan-inputs-{len(settings) + 1}", f"Load: {name}", inputs))
+    return Document(
+        kind=f"Archiver plan, from {', '.join(plan.surface.source for plan in plans)}",
+        title=answers.title,
+        answers=tuple(map(_combined_headline, plans)),
+        findings=(),
+        sections=filled(
+            [
+                Section("answers", "The plan", tables=(answers,)),
+                Section("years", "Loads and years", tables=tuple(tables)),
+                Section("inputs", "Inputs", settings=tuple(settings)),
+                Section(
+                    "warnings", "Warnings about what the answer rests on", sentences=tuple(combined_warnings(plans))
+                ),
+            ]
+        ),
+    )
+
+
+def _combined_headline(plan: CombinedPlan) -> str:
+    last, request = plan.last, plan.request
+    text = (
+        f"{plan.surface.platform}: {last.platforms:,} platform{'' if last.platforms == 1 else 's'} by year "
+        f"{last.year.year}; {last.year.decided_by.reason} decides"
+    )
+    if plan.total is not None and request.prices is not None:
+        text += f"; {plan.total:,.0f} {request.prices.currency} in {last.year.year} years"
+    if plan.is_within_budget is not None:
+        text += f", {'within' if plan.is_within_budget else 'above'} the budget"
+    return f"{text}."
 
 
 def inputs_table(found: PlanAnswer) -> Table:

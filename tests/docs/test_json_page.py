@@ -68,6 +68,11 @@ def test_plan_documents_have_exactly_documented_fields(tmp_path: Path, monkeypat
         met, "A plan", "Range", "Fits", "Load", "Year", "Need", "Trial", "Retrieval", "Discovery", "SizeShare", "Price",
         "Line", "Sensitivity", "Outcome", "Basis", "BasisCell",
     )  # fmt: skip
+    Path("need.toml").write_text(
+        'years = 2\n[[load]]\nkind = "mail"\nusers = 30000\nmessages = 30\nmean-size = "20KiB"\n'
+    )
+    combined = compare(printed("plan", "all", "need.toml", *DR550), "A combined plan")
+    assert all_of(combined, "A combined plan", "PlannedPlatform", "PlannedLoad", "PlannedYear")
 
 
 def test_trace_documents_have_exactly_documented_fields(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from archiver.cli.answers.need import read_need
 from archiver.cli.parameters import DURATION, SIZE
 from archiver.machine.home import find_run
 from archiver.values.errors import UsageError
@@ -18,6 +19,8 @@ from archiver.values.sizes import parse_size
 from results.document.files import json_text, write_files
 from results.planning.answer import PlanAnswer, answer
 from results.planning.capacity import mixed_trials
+from results.planning.combined import combine
+from results.planning.combined_documents import combined_document, combined_files, combined_text
 from results.planning.documents import plan_document, plan_files, plan_text
 from results.planning.loads import (
     DAY_SECONDS,
@@ -83,6 +86,26 @@ def parse_redundancy(text: str) -> float:
     return float(copies[1])
 
 
+def parse_step(text: str) -> tuple[int, float]:
+    """Return (3, 0.2) for ``3:20%``: a fifth of the load today is added at the beginning of year 3.
+
+    Raises ValueError for anything else.
+    """
+    year, colon, share = text.partition(":")
+    if not (colon and year.strip().isdecimal()):
+        raise ValueError(f"{text!r}: write the year and the growth, such as 3:20%")
+    return int(year), parse_share(share)
+
+
+def _parsed_steps(
+    _context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
+) -> tuple[tuple[int, float], ...]:
+    try:
+        return tuple(parse_step(text) for text in texts)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 _METAVARS: Mapping[Callable[[str], float], str] = {
     parse_share: "PERCENT",
     parse_stream_rate: "RATE",
@@ -105,16 +128,29 @@ def parsed(parse: Callable[[str], float]) -> dict[str, Any]:
 POSITIVE = click.IntRange(min=1)
 
 
+def _one_source(_context: click.Context, _parameter: click.Parameter, sources: tuple[str, ...]) -> str:
+    """Return the only source of rates. Raises BadParameter for several, of which one would be ignored."""
+    if len(sources) > 1:
+        raise click.BadParameter(f"given {len(sources)} times; archiver plan all shows several platforms side by side")
+    return sources[0]
+
+
+_SOURCE: Mapping[str, Any] = {
+    "multiple": True, "default": ("latest",), "show_default": True, "metavar": f"RUN|{'|'.join(REFERENCES)}",
+}  # fmt: skip
+_OUTPUT = (
+    click.option("--json", "as_json", is_flag=True, help="Print the plan as one JSON document."),
+    click.option("--out", type=click.Path(file_okay=False, path_type=Path),
+                 help="Folder for the page plan.html, tables and figure."),
+)  # fmt: skip
+
+
 def answer_options(command: _Command) -> _Command:
     """Add the options for the source of the rates and the output of the answer."""
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print the plan as one JSON document."),
-        click.option("--out", type=click.Path(file_okay=False, path_type=Path),
-                     help="Folder for the page plan.html, tables and figure."),
-        click.option(
-            "--from", "source", default="latest", show_default=True, metavar=f"RUN|{'|'.join(REFERENCES)}",
-            help="Measured rates: a run's id, folder or database, or published ones.",
-        ),
+        *_OUTPUT,
+        click.option("--from", "source", callback=_one_source, **_SOURCE,
+                     help="Measured rates: a run's id, folder or database, or published ones."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -148,6 +184,8 @@ def course_options(command: _Command) -> _Command:
                      help="Clients that archive to each platform  [default: the fastest number that was measured]"),
         click.option("--headroom", **parsed(parse_share), default="20%", show_default=True,
                      help="Share of its time and of its usable capacity that each platform keeps free."),
+        click.option("--step", "steps", multiple=True, callback=_parsed_steps, metavar="YEAR:PERCENT",
+                     help="Growth at the beginning of a year, such as 3:20% of the load today. Repeat it for several."),
         click.option("--growth", **parsed(parse_share), default="0%", show_default=True,
                      help="Growth of the load per year."),
         click.option("--retention", type=DURATION,
@@ -337,6 +375,40 @@ def backup(**given: Any) -> None:
     _show("backup", given)
 
 
+@plan.command("all")
+@click.argument("need", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_OUTPUT[0]
+@_OUTPUT[1]
+@click.option("--from", "sources", **_SOURCE, help="Measured rates. Repeat it to see platforms side by side.")
+def plan_all(need: Path, sources: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+    """Plan several loads on the same platforms.
+
+    NEED is a TOML file. Each table [[load]] has a kind (mail, video, size or backup) and the options of that plan.
+    Above the tables are years, headroom, usable, redundancy, objects-max and prices for all loads; purchase, the years
+    in which platforms are bought; and budget or budget-per-tb. See docs/planning.md.
+
+    \b
+    Example:
+        archiver plan all need.toml --from reference:dr550
+    """
+    kinds = {kind: plan.commands[kind] for kind in _LOADS if kind != RetrieveLoad.kind}
+    request = read_need(need, kinds, plan_request)
+    found = []
+    for surface in map(_surface, sources):
+        loads = tuple((name, _with_disclosed_capacity(load, surface)) for name, load in request.requests)
+        found.append(combine(surface, replace(request, requests=loads)))
+    paths = []
+    if out is not None:
+        from results.document.html import html_page  # import the templates only for writing
+        from results.report.plan_page import combined_as_document
+
+        paths = write_files(out, {PAGE_NAME: html_page(combined_as_document(found)).encode(), **combined_files(found)})
+    text = json_text(combined_document(found)) if as_json else combined_text(found, _WIDTH)
+    click.echo(text, nl=False)
+    if paths:
+        click.echo(f"{paths[0]}: {len(paths)} files", err=as_json)
+
+
 def plan_request(kind: str, given: Mapping[str, Any]) -> PlanRequest:
     """Return the request of ``archiver plan KIND`` from the parameters of that command.
 
@@ -353,7 +425,11 @@ def plan_request(kind: str, given: Mapping[str, Any]) -> PlanRequest:
     return PlanRequest(
         load=load,
         course=LoadCourse(
-            given["years"], given["growth"], given["headroom"], None if retention is None else retention / YEAR_SECONDS
+            given["years"],
+            given["growth"],
+            given["headroom"],
+            None if retention is None else retention / YEAR_SECONDS,
+            given["steps"],
         ),
         limits=PlatformLimits(
             usable_bytes=given["usable"],
@@ -374,10 +450,14 @@ def plan_answer(kind: str, given: Mapping[str, Any]) -> PlanAnswer:
 
     The usable capacity is the disclosed one if none is given. Raises UsageError and ResultsError.
     """
-    request, surface = plan_request(kind, given), _surface(given["source"])
-    if request.limits.usable_bytes is None and surface.disclosure is not None:
-        request = replace(request, limits=replace(request.limits, usable_bytes=surface.disclosure.usable_bytes))
-    return answer(surface, request)
+    surface = _surface(given["source"])
+    return answer(surface, _with_disclosed_capacity(plan_request(kind, given), surface))
+
+
+def _with_disclosed_capacity(request: PlanRequest, surface: RateSurface) -> PlanRequest:
+    if request.limits.usable_bytes is not None or surface.disclosure is None:
+        return request
+    return replace(request, limits=replace(request.limits, usable_bytes=surface.disclosure.usable_bytes))
 
 
 def _mail(given: Mapping[str, Any]) -> MailLoad:

@@ -57,7 +57,7 @@ def web(host: str, port: int) -> None:
 def page_sources() -> PageSources:
     """Return what the pages show: the runs, the ledger and the plans of this user."""
     context = click.Context(plan)
-    forms = [command_form(plan, context, name) for name in plan.list_commands(context)]
+    forms = [command_form(plan, context, name) for name in plan.list_commands(context) if name != "all"]
     return PageSources(runs_dir(), _ledger, plan.get_short_help_str(limit=200), forms)
 
 
@@ -108,7 +108,9 @@ def _references(option: click.Option) -> list[str]:
 def _default(option: click.Option) -> str:
     """Return the default as a user would type it; empty for a flag, or without one."""
     default = option.to_info_dict()["default"]
-    return "" if option.is_flag or default is None else str(default)
+    if option.is_flag or default is None:
+        return ""
+    return " ".join(default) if option.multiple else str(default)
 
 
 def _ledger() -> tuple[Table | None, Sequence[str]]:

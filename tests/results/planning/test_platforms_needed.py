@@ -12,8 +12,8 @@ from archiver.values.errors import ResultsError, UsageError
 from results.planning.loads import LoadCourse, PlatformLimits
 from results.planning.measured_rates import measured_surface, published_surface
 from results.planning.plan import CapacityPlan
-from results.planning.rate_surface import RateSurface
-from results.planning.sizing import Archiving, Year
+from results.planning.rate_surface import MixedTrial, RateSurface
+from results.planning.sizing import Archiving, Sizing, Year
 from results.prices.disclosure import Disclosure
 from results.recorded.model import Result
 from tests.results.conftest import MakeResult, MakeRun
@@ -383,3 +383,22 @@ def test_slow_end_of_range_decides_discovery(surface: MakeSurface, make_result: 
     assert need.exact.value == pytest.approx(3.0)
     assert need.platforms.value == need.platforms.high
     assert need.platforms.value > 3
+
+
+def test_loads_at_same_time_keep_measured_headroom_free(surface: MakeSurface) -> None:
+    """The run measured 60 of 100 planned users. Each load needs a quarter of the window."""
+    trial = MixedTrial("users in 3 s", 1, planned=100, measured=60, others="discovery")
+    course = LoadCourse(1, headroom_share=0.2)
+    plan = mail(replace(surface(), mixed=(trial,)), window_seconds=40_000.0, course=course)
+    alone = archiving(plan)
+    assert exact(last(plan))["archive rate"] == pytest.approx(0.25 / 0.8)
+    both = Sizing((alone, alone))
+    assert both.window_headroom_share == pytest.approx(0.4)
+    assert exact(both.years[0])["archive rate"] == pytest.approx(2 * 0.25 / 0.6)
+
+
+def test_step_adds_share_of_load_today_and_grows(surface: MakeSurface) -> None:
+    course = LoadCourse(4, 0.1, 0.0, steps=((1, 0.5), (3, 0.2)))
+    years = archiving(mail(surface(), course=course)).years
+    factors = [1.5, 1.65, 1.815 + 0.2, 1.9965 + 0.22]
+    assert [year.bytes_archived for year in years] == pytest.approx([36.5e12 * factor for factor in factors])

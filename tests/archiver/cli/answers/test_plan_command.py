@@ -101,7 +101,7 @@ def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = (ROOT / PAGE).read_text()
     shown = re.findall(r"^```(csv|toml)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    names = ("sizes.csv", "array.toml", "cloud.toml")
+    names = ("sizes.csv", "need.toml", "array.toml", "cloud.toml")
     assert len(shown) == len(names)
     for name, (_, content) in zip(names, shown, strict=True):
         Path(name).write_text(content)
