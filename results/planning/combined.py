@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from archiver.values.errors import UsageError
-from results.planning.cost import service_demands
+from results.planning.cost import minimum_days, service_demands
 from results.planning.loads import PlanRequest
 from results.planning.plan import CapacityPlan, fill_level_doubts, make_plan, other_loads_doubts
 from results.planning.rate_surface import RateSurface
@@ -154,4 +154,6 @@ def _service_bills(surface: RateSurface, request: CombinedRequest, sizing: Sizin
         return None
     service = PriceList(currency=request.prices.currency, cloud=request.prices.cloud)
     shares = [each.retrieved_share for _, each in request.requests]
-    return [bill(service, demand) for demand in service_demands(surface, sizing.loads, shares)]
+    return [
+        bill(service, demand) for demand in service_demands(surface, sizing.loads, shares, minimum_days(request.prices))
+    ]

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from archiver.values.errors import UsageError
 from results.measures.ranges import Range
-from results.planning.kept import terabyte_years_by_year
+from results.planning.kept import DAYS_PER_YEAR, terabyte_years_by_year
 from results.planning.plan import CapacityPlan
 from results.planning.rate_surface import RateSurface
 from results.planning.sizing import Archiving
@@ -35,7 +35,7 @@ def plan_cost(plan: CapacityPlan, prices: PriceList, retrieved_share: float = 0.
         raise UsageError(f"{retrieved_share:.0%} of the objects is not possible; choose a share of at least 0%")
     needed = archiving.last_year.platforms
     years = archiving.course.years
-    demand = _summed(service_demands(plan.surface, [archiving], [retrieved_share]))
+    demand = _summed(service_demands(plan.surface, [archiving], [retrieved_share], minimum_days(prices)))
     total, *ends = (
         None if count is None else bill(prices, replace(demand, years=years, platforms=count))
         for count in (needed.value, needed.low, needed.high)
@@ -45,29 +45,48 @@ def plan_cost(plan: CapacityPlan, prices: PriceList, retrieved_share: float = 0.
     return PlanCost(total, years, needed.value, tuple(_unit_prices(archiving, needed, amount)))
 
 
+def minimum_days(prices: PriceList) -> float:
+    """Return the days for which a service is paid at least for each object."""
+    return 0.0 if prices.cloud is None else prices.cloud.minimum_days
+
+
 def service_demands(
-    surface: RateSurface, loads: Sequence[Archiving], retrieved_shares: Sequence[float]
+    surface: RateSurface, loads: Sequence[Archiving], retrieved_shares: Sequence[float], minimum_days: float = 0.0
 ) -> list[Demand]:
     """Return what loads demand of a service in each year, without platforms.
 
     ``retrieved_shares``: for each load, the share of its kept objects that is retrieved each year.
+    ``minimum_days``: the service is paid at least so long for each object.
     """
-    years = [_year_demands(surface, load, share) for load, share in zip(loads, retrieved_shares, strict=True)]
+    years = [
+        _year_demands(surface, load, share, minimum_days) for load, share in zip(loads, retrieved_shares, strict=True)
+    ]
     return [_summed(demands) for demands in zip(*years, strict=True)]
 
 
-def _year_demands(surface: RateSurface, archiving: Archiving, retrieved_share: float) -> list[Demand]:
+def _year_demands(
+    surface: RateSurface, archiving: Archiving, retrieved_share: float, minimum_days: float
+) -> list[Demand]:
     load, opening = archiving.load, surface.opening_request
+    paid = terabyte_years_by_year(archiving.kept_for(max(archiving.lock_days, minimum_days)))
+    kept = terabyte_years_by_year(archiving.kept_by_day)
     found = []
-    for year, terabyte_years in zip(archiving.years, terabyte_years_by_year(archiving.kept_by_day), strict=True):
+    for place, year in enumerate(archiving.years):
+        terabyte_years = kept[place]
         retrieved_bytes = terabyte_years * 1e12 * retrieved_share
         retrieved = retrieved_bytes / load.bytes * load.objects
         requests: dict[RequestKind, float] = {"put": year.objects}
         if retrieved:
             requests["get"] = retrieved
+        if archiving.course.extend_every_days is not None:
+            extended_bytes = terabyte_years * 1e12 * DAYS_PER_YEAR / archiving.course.extend_every_days
+            requests["extend"] = extended_bytes * archiving.objects_per_byte
+        removed = round(archiving.removed_bytes(year.year) * archiving.objects_per_byte)
+        if removed:
+            requests["delete"] = removed
         if opening is not None:
             requests[opening] = requests.get(opening, 0) + year.objects / load.objects * load.sessions + retrieved
-        gb_months = terabyte_years * 1000 * MONTHS_PER_YEAR
+        gb_months = paid[place] * 1000 * MONTHS_PER_YEAR
         found.append(Demand(1, 0, gb_months, requests, retrieved_bytes / 1e9))
     return found
 

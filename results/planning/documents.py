@@ -143,6 +143,8 @@ def _archiving_document(archiving: Archiving) -> dict[str, Any]:
         "decided_by": archiving.last_year.decided_by.reason,
         "stored_bytes_per_platform": archiving.last_year.bytes_stored_per_platform,
         "footprint": archiving.footprint,
+        "bytes_kept_beyond_retention_max": archiving.bytes_beyond_retention,
+        "extensions_per_day_max": archiving.extensions_per_day(course.years),
         "headroom_share": course.headroom_share,
         "growth_share": course.growth_share,
         "bytes_kept_per_year": archiving.years[0].bytes_archived,
@@ -213,6 +215,7 @@ def _cost_document(cost: PlanCost) -> dict[str, Any]:
         "years": cost.years,
         "platforms": cost.platforms,
         "total": cost.bill.total,
+        "requests_share": cost.bill.requests_share,
         "lines": [asdict(line) for line in cost.bill.lines],
         "per": {each.unit: range_document(each.price) for each in cost.units},
     }

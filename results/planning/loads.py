@@ -46,6 +46,13 @@ INPUTS: Mapping[str, str] = {
     "film_bytes": "film",
     "years": "years",
     "growth_share": "growth a year",
+    "lock_years": "lock of the platform",
+    "lock_extra_days": "days kept beyond the lock",
+    "held_share": "never removed, under hold",
+    "extend_every_days": "days from one extension of a lock to the next",
+    "reduction": "reduction by compression and deduplication",
+    "hours_per_day": "hours of recording a day",
+    "motion_share": "share of the hours with motion",
     "steps": "growth in steps, of the load today",
     "headroom_share": "headroom",
     "retention_years": "retention",
@@ -69,6 +76,10 @@ class LoadCourse:
     headroom_share: float = 0.2  # part of its window and of its usable capacity that a platform keeps free
     retention_years: float | None = None  # lock period, after which objects are removed; None: as long as the years
     steps: tuple[tuple[int, float], ...] = ()  # year from which the load is larger, by this share of today's load
+    lock_years: float | None = None  # lock of the platform, if it may be longer than the retention
+    lock_extra_days: float = 0.0  # kept beyond both: until a block or volume of the platform is sealed and removed
+    held_share: float = 0.0  # of the objects, which are under hold and never removed
+    extend_every_days: float | None = None  # each lock is extended this often; None: never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +89,7 @@ class PlatformLimits:
     usable_bytes: int | None = None  # usable capacity
     redundancy: float = 1.0  # bytes stored for each byte kept, if ``usable_bytes`` includes copies or parity
     footprint: float | None = None  # bytes on its disks for each byte of an object; None: as measured
+    reduction: float = 1.0  # bytes of objects for each byte on disk, by compression and deduplication
     objects_max: int | None = None  # objects
     restore_seconds: float | None = None  # all platforms together retrieve ``restore_bytes`` within this time
     restore_bytes: int | None = None  # None: a chain of backups, or everything that is kept
@@ -115,6 +127,8 @@ class VideoLoad:
     bytes_per_second: float
     objects_per_session: int = VIDEO_OBJECTS_PER_SESSION
     film_bytes: int | None = None
+    hours_per_day: float = 24.0
+    motion_share: float = 1.0  # of these hours, recorded on a mean day; the busiest hour is recorded as a whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +217,6 @@ def written(field: str, value: Any) -> str:
         return f"{value:.0%}"
     if field.endswith("_seconds"):
         return format_duration(value)
-    if field == "retention_years":
+    if field.endswith("_years"):
         return format_duration(value * YEAR_SECONDS)
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"

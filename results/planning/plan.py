@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from archiver.values.errors import ResultsError, UsageError
@@ -112,6 +113,8 @@ class CapacityPlan:
         found = list(self.archiving.rates) if self.archiving else []
         if self.archiving is not None and self.archiving.restore is not None:
             found += self.archiving.restore.rates
+        if self.archiving is not None:
+            found += self.archiving.extension
         if self.archiving is not None and self.archiving.discovery is not None:
             found.append(self.archiving.discovery.rate)
         for retrieval in (self.single, self.retrieval):
@@ -184,11 +187,20 @@ def make_plan(surface: RateSurface, request: PlanRequest) -> CapacityPlan:
     Raises UsageError for invalid numbers, and ResultsError if there is no measurement near the load.
     """
     plan = _plan(surface, request)
-    if plan.archiving is None or plan.archiving.limits.usable_bytes is not None:
+    archiving, unanswered = plan.archiving, list(plan.unanswered)
+    if archiving is None:
         return plan
-    kept = format_bytes(plan.archiving.last_year.bytes_kept)
-    unknown = f"whether {kept} fit on the platforms: give the usable capacity of one platform with --usable"
-    return replace(plan, unanswered=(*plan.unanswered, unknown))
+    if archiving.course.extend_every_days is not None and not archiving.extension:
+        count = archiving.extensions_per_day(archiving.course.years)
+        unanswered.append(
+            f"how long {count:,.0f} extensions of locks a day take: {surface.source} did not measure extend"
+        )
+    if archiving.limits.usable_bytes is None:
+        kept = format_bytes(archiving.last_year.bytes_kept)
+        unanswered.append(
+            f"whether {kept} fit on the platforms: give the usable capacity of one platform with --usable"
+        )
+    return replace(plan, unanswered=tuple(unanswered))
 
 
 def _plan(surface: RateSurface, request: PlanRequest) -> CapacityPlan:
@@ -231,7 +243,12 @@ def _plan_video(surface: RateSurface, video: VideoLoad, request: PlanRequest) ->
         raise UsageError(f"a stream of {per_second:g} bytes per second is not possible; it must be above zero")
     size = surface.size_max("archive")
     hourly = per_second * HOUR_SECONDS
-    load = Load("camera", video.cameras, (Part(size, hourly / size),), video.objects_per_session, "hour", HOUR_SECONDS)
+    if not (0 < video.hours_per_day <= 24 and 0 < video.motion_share <= 1):
+        raise UsageError("cameras record up to 24 hours a day, and more than 0% of them")
+    load = Load(
+        "camera", video.cameras, (Part(size, hourly / size),), video.objects_per_session, "hour", HOUR_SECONDS,
+        periods_per_day=video.hours_per_day * video.motion_share,
+    )  # fmt: skip
     plan = CapacityPlan(video.kind, surface, _plan_archiving(surface, load, request))
     try:
         film_size = surface.size_max("retrieve")
@@ -291,12 +308,18 @@ def _plan_archiving(surface: RateSurface, load: Load, request: PlanRequest) -> A
     for part in load.parts:
         _check_positive(object_bytes=part.object_bytes, objects=part.objects_per_unit)
     for name, limit in (
-        ("retention", course.retention_years), ("usable capacity", limits.usable_bytes),
-        ("objects of a platform", limits.objects_max), ("bytes to restore", limits.restore_bytes),
-        ("time to restore", limits.restore_seconds), ("clients", request.clients),
+        ("retention", course.retention_years), ("lock", course.lock_years),
+        ("days between extensions", course.extend_every_days), ("reduction", limits.reduction),
+        ("usable capacity", limits.usable_bytes), ("objects of a platform", limits.objects_max),
+        ("bytes to restore", limits.restore_bytes), ("time to restore", limits.restore_seconds),
+        ("clients", request.clients),
     ):  # fmt: skip
         if limit is not None and not (math.isfinite(limit) and limit > 0):
             raise UsageError(f"{name}: {limit:g} is not possible; it must be above zero")
+    if not (0 <= course.held_share <= 1 and 0 <= course.lock_extra_days < math.inf):
+        raise UsageError("a share under hold is 0% to 100%, and a time kept beyond the lock is at least 0")
+    if course.retention_years is None and (course.lock_years or course.lock_extra_days):
+        raise UsageError("without a retention nothing is removed, so a longer lock changes nothing; give --retention")
     for first, share in course.steps:
         if not (1 <= first <= course.years and 0 < share < math.inf):
             raise UsageError(f"a step of {share:.0%} from year {first} is not possible; choose a year of the plan")
@@ -311,7 +334,12 @@ def _plan_archiving(surface: RateSurface, load: Load, request: PlanRequest) -> A
     restore = None if limits.restore_seconds is None else _restore(surface, load)
     mixed = next((trial for trial in surface.mixed if trial.clients == rates[0].clients), None)
     footprint = _footprint(surface, load, limits)
-    return Archiving(load, course, limits, rates, restore, footprint=footprint, mixed=mixed)
+    found = Archiving(load, course, limits, rates, restore, footprint=footprint, mixed=mixed)
+    if course.extend_every_days is None:
+        return found
+    with suppress(ResultsError):  # the plan says that extensions were not measured
+        found = replace(found, extension=surface.fastest("extend", _mix(load), load.objects_per_session))
+    return found
 
 
 def _footprint(surface: RateSurface, load: Load, limits: PlatformLimits) -> float | None:

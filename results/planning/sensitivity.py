@@ -57,8 +57,9 @@ _ASSUMPTIONS: Mapping[str, tuple[str, ...]] = {  # part of a request -> fields t
         "change_share", "size_bytes", "objects_per_session", "window_seconds", "discovery_users", "discovery_messages",
         "discovery_seconds",
     ),
-    "course": ("growth_share", "headroom_share", "retention_years"),
-    "limits": ("usable_bytes", "redundancy", "footprint", "objects_max", "restore_seconds", "restore_bytes"),
+    "course": ("growth_share", "headroom_share", "retention_years", "lock_years", "held_share", "extend_every_days"),
+    "limits": ("usable_bytes", "redundancy", "footprint", "reduction", "objects_max", "restore_seconds",
+               "restore_bytes"),
 }  # fmt: skip
 
 
@@ -94,7 +95,7 @@ def _changed(place: str, field: str, value: float) -> tuple[float, float]:
     """Return a lower and a higher value: ten points for growth and headroom, a quarter for anything else."""
     if place == "course" and field.endswith("_share"):
         return max(0.0, value - POINTS), min(0.9, value + POINTS)
-    if field in ("redundancy", "footprint"):
+    if field in ("redundancy", "footprint", "reduction"):
         return max(1.0, value * (1 - SHARE)), value * (1 + SHARE)
     if isinstance(value, int):
         return max(1, round(value * (1 - SHARE))), round(value * (1 + SHARE))

@@ -25,7 +25,7 @@ from results.planning.kept import (
     terabyte_years_by_year,
     total_by_year,
 )
-from results.planning.loads import HOUR_SECONDS, YEAR_SECONDS, Layout, LoadCourse, PlatformLimits
+from results.planning.loads import DAY_SECONDS, HOUR_SECONDS, Layout, LoadCourse, PlatformLimits
 from results.planning.rate_surface import MixedTrial, PlannedRate
 
 ROUNDING = 1e-9  # allowed error of a quotient that should be a whole number
@@ -52,6 +52,7 @@ class Load:
     window_seconds: float
     cycle: tuple[CycleDay, ...] = EVERY_DAY
     restore_bytes: float | None = None  # amount to restore after a loss; None: everything that is kept
+    periods_per_day: float = 1.0  # busiest periods that a day's bytes fill
 
     @property
     def objects_per_unit(self) -> float:
@@ -87,10 +88,6 @@ class Load:
     def time_unit(self) -> tuple[str, float]:
         """Return (name, seconds) of a readable unit for the window."""
         return ("hours", HOUR_SECONDS) if self.window_seconds > 2 * HOUR_SECONDS else ("minutes", 60.0)
-
-    @property
-    def periods_per_day(self) -> float:
-        return 24 if self.period == "hour" else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +205,7 @@ class Archiving:
     rates: tuple[PlannedRate, ...]  # in the order of the load's parts
     restore: Restore | None = None  # None: no restore was planned
     discovery: Discovery | None = None  # None: no time for it is given
+    extension: tuple[PlannedRate, ...] = ()  # of locks, in the order of the load's parts; empty: none, or not measured
     footprint: float | None = None  # bytes on the platform's disks for each byte of its objects; None: unknown
     mixed: MixedTrial | None = None  # what the run archived next to other loads with these clients; None: not measured
 
@@ -275,8 +273,10 @@ class Archiving:
     @property
     def lock_days(self) -> float:
         """The days for which an object is kept. Infinite: nothing is removed within the years of the plan."""
-        years = self.course.retention_years
-        return math.inf if years is None else years * DAYS_PER_YEAR
+        course = self.course
+        if course.retention_years is None:
+            return math.inf
+        return max(course.retention_years, course.lock_years or 0.0) * DAYS_PER_YEAR + course.lock_extra_days
 
     @property
     def removal(self) -> str:
@@ -284,7 +284,8 @@ class Archiving:
         if self.course.retention_years is None:
             return "nothing is removed"
         chain = ", with the whole chain of a full backup" if self.load.cycle[0].chain_days else ""
-        return f"objects are removed after {format_duration(self.course.retention_years * YEAR_SECONDS)}{chain}"
+        held = f"; {self.course.held_share:.0%} are held and never removed" if self.course.held_share else ""
+        return f"objects are removed after {format_duration(self.lock_days * DAY_SECONDS)}{chain}{held}"
 
     @property
     def arrived_by_day(self) -> Days:
@@ -295,12 +296,50 @@ class Archiving:
     @property
     def kept_by_day(self) -> Days:
         """The bytes kept at the end of each day of the plan."""
-        return kept_by_day(self.arrived_by_day, self.load.cycle, self.lock_days)
+        return self.kept_for(self.lock_days)
+
+    def kept_for(self, days: float) -> Days:
+        """Return the bytes kept at the end of each day, if objects that are not held are removed after these days."""
+        arrived, held = self.arrived_by_day, self.course.held_share
+        limited = kept_by_day(arrived, self.load.cycle, days)
+        return limited if not held else (1 - held) * limited + held * kept_by_day(arrived, self.load.cycle, math.inf)
+
+    def removed_bytes(self, year: int) -> float:
+        """Return the bytes that are removed in a year."""
+        last = year * DAYS_PER_YEAR - 1
+        kept = self.kept_by_day
+        before = kept[last - DAYS_PER_YEAR] if year > 1 else 0.0
+        return total_by_year(self.arrived_by_day)[year - 1] - float(kept[last] - before)
+
+    @property
+    def bytes_beyond_retention(self) -> float:
+        """The most bytes in the last year that are kept although their retention is over."""
+        if self.course.retention_years is None:
+            return 0.0
+        needed = kept_by_day(self.arrived_by_day, EVERY_DAY, self.course.retention_years * DAYS_PER_YEAR)
+        return fullest_by_year(self.kept_by_day - needed)[-1]
+
+    def extensions_per_day(self, year: int) -> float:
+        """Return the locks to extend on the busiest day of a year, if extensions are spread evenly."""
+        every = self.course.extend_every_days
+        return 0.0 if every is None else fullest_by_year(self.kept_by_day)[year - 1] * self.objects_per_byte / every
+
+    def window_share(self, year: int) -> Range:
+        """Return the share of one platform's time in a year: of the window to archive, and of the day to extend."""
+        archive = self.seconds.times(self.grown(year) / self.load.window_seconds)
+        if not self.extension:
+            return archive
+        objects = self.extensions_per_day(year) / self.load.objects_per_unit
+        extend = [
+            rate.objects_per_second.quotient_of(objects * part.objects_per_unit / DAY_SECONDS)
+            for part, rate in zip(self.load.parts, self.extension, strict=True)
+        ]
+        return combined(sum, [archive, *extend])
 
     @property
     def stored_per_byte(self) -> float:
         """The bytes that platforms store for each byte of an object. An unknown footprint counts as 1."""
-        return self.limits.redundancy * (self.footprint or 1.0)
+        return self.limits.redundancy * (self.footprint or 1.0) / self.limits.reduction
 
     @property
     def objects_per_byte(self) -> float:
@@ -375,9 +414,7 @@ class Sizing:
                 objects_kept[place],
                 bytes_kept[place],
                 bytes_stored[place],
-                combined(
-                    sum, [each.seconds.times(each.grown(place + 1) / each.load.window_seconds) for each in self.loads]
-                ),
+                combined(sum, [each.window_share(place + 1) for each in self.loads]),
                 (),
             )
             found.append(replace(year, needs=tuple(self._needs(year))))

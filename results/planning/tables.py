@@ -387,6 +387,23 @@ def _sizing_rows(archiving: Archiving) -> Iterator[_Row]:
         ends = (need.exact.value, need.exact.low, need.exact.high)
         texts = (Cell(NOT_MEASURED) if end is None else Cell(f"{end:,.2f}") for end in ends)
         yield Cell(f"platforms by {need.reason}"), *texts, Cell(because[need.reason])
+    if course.retention_years is not None and archiving.bytes_beyond_retention:
+        yield (
+            Cell("kept beyond the retention"),
+            Cell(format_bytes(archiving.bytes_beyond_retention)),
+            Cell(""),
+            Cell(""),
+            Cell(f"at most in year {course.years}, by longer locks, holds and chains of backups"),
+        )
+    if course.extend_every_days is not None:
+        count = archiving.extensions_per_day(course.years)
+        yield (
+            Cell("locks to extend a day"),
+            Cell(f"{count:,.0f}"),
+            Cell(""),
+            Cell(""),
+            Cell(f"at most in year {course.years}, {count / DAY_SECONDS:,.1f} a second, spread over the day"),
+        )
     if archiving.footprint is not None:
         source = "as measured" if limits.footprint is None else "as given"
         yield (

@@ -44,7 +44,8 @@ def bill_table(cost: PlanCost) -> Table:
             Column("amount", currency, lambda line: line.amount, 2),
             Column("note", of=lambda line: line.note, words=True),
         ),
-        caption="List prices from the price file, without discount, tax, power or interest"
+        caption=(f"Requests are {cost.bill.requests_share:.0%} of it. " if cost.bill.requests_share else "")
+        + "List prices from the price file, without discount, tax, power or interest"
         + ("; all platforms of the last year are bought at once." if cost.platforms > 1 else "."),
     ).table(cost.bill.lines, more=[total])
 

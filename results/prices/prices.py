@@ -10,7 +10,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ import msgspec
 from archiver.values.errors import UsageError
 from archiver.values.typed import typed
 
-RequestKind = Literal["put", "get", "head"]
+RequestKind = Literal["put", "get", "head", "extend", "delete"]
 MONTHS_PER_YEAR = 12
 _NO_SUPPORT_PRICE = "support after {years:g} years has no price in the file"
 
@@ -39,6 +39,8 @@ class CloudPrices(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
 
     per_gb_month: float
     egress_per_gb: float = 0.0
+    retrieval_per_gb: float = 0.0  # besides egress, for every GB that is read
+    minimum_days: float = 0.0  # paid for each object, even if it is removed earlier
     per_1000_requests: dict[RequestKind, float] = {}
 
 
@@ -68,6 +70,7 @@ class BillLine:
     price: float  # of one; list price, or per unit that the item names
     amount: float
     note: str = ""
+    is_requests: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,11 @@ class Bill:
     @property
     def total(self) -> float:
         return sum(line.amount for line in self.lines)
+
+    @property
+    def requests_share(self) -> float:
+        """The share of the total that is paid for requests."""
+        return sum(line.amount for line in self.lines if line.is_requests) / self.total if self.total else 0.0
 
     def per(self, count: float) -> float | None:
         """Return the price of one of ``count``. Returns None for a count of zero."""
@@ -152,9 +160,12 @@ def _cloud_lines(cloud: CloudPrices, demand: Demand) -> Iterator[BillLine]:
     for kind, count in (demand.requests or {}).items():
         price = cloud.per_1000_requests.get(kind)
         note = "" if price is not None else "no price in the file"
-        yield _cloud_line(f"1,000 {kind.upper()} requests", count / 1000, price or 0.0, note)
+        line = _cloud_line(f"1,000 {kind.upper()} requests", count / 1000, price or 0.0, note)
+        yield replace(line, is_requests=True)
     if demand.egress_gb:
         yield _cloud_line("GB sent out", demand.egress_gb, cloud.egress_per_gb)
+    if demand.egress_gb and cloud.retrieval_per_gb:
+        yield _cloud_line("GB retrieved", demand.egress_gb, cloud.retrieval_per_gb)
 
 
 def _cloud_line(item: str, quantity: float, price: float, note: str = "") -> BillLine:
@@ -173,6 +184,8 @@ def _numbers(prices: PriceList) -> Iterator[tuple[str, float, bool]]:
     if prices.cloud is not None:
         yield "cloud: per_gb_month", prices.cloud.per_gb_month, False
         yield "cloud: egress_per_gb", prices.cloud.egress_per_gb, False
+        yield "cloud: retrieval_per_gb", prices.cloud.retrieval_per_gb, False
+        yield "cloud: minimum_days", prices.cloud.minimum_days, False
         for kind, price in prices.cloud.per_1000_requests.items():
             yield f"cloud: per_1000_requests.{kind}", price, False
 
@@ -189,5 +202,5 @@ def key_and_reason(message: str) -> str:
     if missing:
         reason = f"{missing[1]} is missing"
     if "enum value" in reason:
-        reason += "; requests are put, get or head"
+        reason += "; requests are put, get, head, extend or delete"
     return f"{key}: {reason}" if key else reason

@@ -175,6 +175,8 @@ def course_options(command: _Command) -> _Command:
         click.option("--redundancy", **parsed(parse_redundancy), default="1", show_default=True,
                      help="Number of copies, or an erasure code, that the usable capacity must hold. The measured "
                      "rates already have its cost."),
+        click.option("--reduction", type=click.FloatRange(min=1), default=1.0, show_default=True,
+                     help="Bytes of objects for each byte on disk, by compression and deduplication."),
         click.option("--footprint", type=click.FloatRange(min=1),
                      help="Bytes that the platform takes on its disks for each byte of an object, without redundancy  "
                      "[default: as the run measured it]"),
@@ -188,6 +190,13 @@ def course_options(command: _Command) -> _Command:
                      help="Growth at the beginning of a year, such as 3:20% of the load today. Repeat it for several."),
         click.option("--growth", **parsed(parse_share), default="0%", show_default=True,
                      help="Growth of the load per year."),
+        click.option("--extend-every", type=DURATION, help="Time between two extensions of a lock  [default: none]"),
+        click.option("--held", **parsed(parse_share), default="0%", show_default=True,
+                     help="Share of the objects that are under hold and never removed."),
+        click.option("--lock-extra", type=DURATION, default="0s", show_default=True,
+                     help="Time for which objects are kept beyond retention and lock, until a block is sealed or "
+                     "removed."),
+        click.option("--lock", type=DURATION, help="Lock of the platform, if it may be longer than --retention."),
         click.option("--retention", type=DURATION,
                      help="Lock period, after which objects are removed  [default: nothing is removed]"),
         click.option("--years", type=click.IntRange(1, 100), default=7, show_default=True,
@@ -271,6 +280,20 @@ def mail(**given: Any) -> None:
     default=VIDEO_OBJECTS_PER_SESSION,
     show_default=True,
     help="Objects per session when archiving.",
+)
+@click.option(
+    "--hours",
+    type=click.FloatRange(0, 24, min_open=True),
+    default=24.0,
+    show_default=True,
+    help="Hours of recording a day.",
+)
+@click.option(
+    "--motion",
+    **parsed(parse_share),
+    default="100%",
+    show_default=True,
+    help="Share of these hours that is recorded because something moves. The busiest hour counts as a whole.",
 )
 @click.option(
     "--film",
@@ -430,11 +453,16 @@ def plan_request(kind: str, given: Mapping[str, Any]) -> PlanRequest:
             given["headroom"],
             None if retention is None else retention / YEAR_SECONDS,
             given["steps"],
+            lock_years=None if given["lock"] is None else given["lock"] / YEAR_SECONDS,
+            lock_extra_days=given["lock_extra"] / DAY_SECONDS,
+            held_share=given["held"],
+            extend_every_days=None if given["extend_every"] is None else given["extend_every"] / DAY_SECONDS,
         ),
         limits=PlatformLimits(
             usable_bytes=given["usable"],
             redundancy=given["redundancy"],
             footprint=given["footprint"],
+            reduction=given["reduction"],
             objects_max=given["objects_max"],
             restore_seconds=given["restore_within"],
             restore_bytes=given["restore"],
@@ -489,6 +517,8 @@ def _video(given: Mapping[str, Any]) -> VideoLoad:
         cameras=given["cameras"],
         bytes_per_second=stream_rate if hourly is None else hourly * 1e9 / 3600,
         objects_per_session=given["objects_per_session"],
+        hours_per_day=given["hours"],
+        motion_share=given["motion"],
         film_bytes=None if film is None else _size("--film", film),
     )
 

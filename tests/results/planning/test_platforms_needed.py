@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from archiver.values.errors import ResultsError, UsageError
+from results.measures.ranges import Range
 from results.planning.loads import LoadCourse, PlatformLimits
 from results.planning.measured_rates import measured_surface, published_surface
 from results.planning.plan import CapacityPlan
-from results.planning.rate_surface import MixedTrial, RateSurface
+from results.planning.rate_surface import MixedTrial, RateCell, RateSurface
 from results.planning.sizing import Archiving, Sizing, Year
 from results.prices.disclosure import Disclosure
 from results.recorded.model import Result
 from tests.results.conftest import MakeResult, MakeRun
-from tests.results.planning.plans import plan_backup, plan_mail, plan_retrieve, plan_size
+from tests.results.planning.plans import plan_backup, plan_mail, plan_retrieve, plan_size, plan_video
 from tests.results.watched_run import phase_record
 
 KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
@@ -402,3 +403,57 @@ def test_step_adds_share_of_load_today_and_grows(surface: MakeSurface) -> None:
     years = archiving(mail(surface(), course=course)).years
     factors = [1.5, 1.65, 1.815 + 0.2, 1.9965 + 0.22]
     assert [year.bytes_archived for year in years] == pytest.approx([36.5e12 * factor for factor in factors])
+
+
+def test_longer_lock_and_extra_days_are_kept_beyond_retention(surface: MakeSurface) -> None:
+    """100 GB a day are needed for 30 days, locked for 60, and removed with a block that is sealed 10 days later."""
+    course = LoadCourse(1, 0.0, 0.0, 30 / 365, lock_years=60 / 365, lock_extra_days=10)
+    found = archiving(mail(surface(), course=course))
+    assert found.last_year.bytes_kept == pytest.approx(70 * 100 * GB)
+    assert found.bytes_beyond_retention == pytest.approx(40 * 100 * GB)
+    shorter = replace(course, lock_years=20 / 365)
+    assert archiving(mail(surface(), course=shorter)).last_year.bytes_kept == pytest.approx(40 * 100 * GB)
+    plain = LoadCourse(1, 0.0, 0.0, 30 / 365)
+    assert archiving(mail(surface(), course=plain)).bytes_beyond_retention == 0
+    with pytest.raises(UsageError, match="give --retention"):
+        mail(surface(), course=LoadCourse(1, lock_extra_days=10))
+
+
+def test_held_objects_are_never_removed(surface: MakeSurface) -> None:
+    """Of 100 GB a day, 90 GB are kept for 30 days. 10 GB a day are held: 7.3 TB after two years."""
+    found = archiving(mail(surface(), course=LoadCourse(2, 0.0, 0.0, 30 / 365, held_share=0.1)))
+    assert found.last_year.bytes_kept == pytest.approx((0.9 * 30 * 100 + 0.1 * 730 * 100) * GB)
+    assert found.bytes_beyond_retention == pytest.approx(0.1 * 700 * 100 * GB)
+
+
+def test_reduction_divides_stored_bytes(surface: MakeSurface) -> None:
+    limits = PlatformLimits(usable_bytes=10 * TB, redundancy=1.5, footprint=1.2, reduction=2.0)
+    assert exact(last(mail(surface(), limits=limits)))["capacity"] == pytest.approx(3.65 * 1.5 * 1.2 / 2)
+
+
+def test_extension_of_locks_takes_time_of_platform(surface: MakeSurface) -> None:
+    """365 million objects are kept. A thirtieth of them is extended each day, at 500 objects/s."""
+    course = LoadCourse(1, 0.0, 0.0, extend_every_days=30)
+    rate = RateCell("extend", 100 * KB, 10, 1, Range(500.0))
+    without = surface()
+    measured = replace(without, cells={**without.cells, ("extend", 1): {(100 * KB, 10): rate}})
+    plan = mail(measured, course=course)
+    per_day = 365e6 / 30
+    assert archiving(plan).extensions_per_day(1) == pytest.approx(per_day)
+    assert exact(last(plan))["archive rate"] == pytest.approx(0.5 + per_day / 500 / DAY)
+    assert not any("extensions" in reason for reason in plan.unanswered)
+    unknown = mail(without, course=course)
+    assert exact(last(unknown))["archive rate"] == pytest.approx(0.5)
+    assert any(reason.startswith("how long 12,166,667 extensions of locks a day") for reason in unknown.unanswered)
+
+
+def test_cameras_record_part_of_day(surface: MakeSurface) -> None:
+    """10 cameras of 1 MB/s: 36 GB in the busiest hour, and 4 hours of the 8 in which half is motion."""
+    plan = plan_video(
+        surface(), cameras=10, bytes_per_second=1e6, objects_per_session=10, hours_per_day=8, motion_share=0.5,
+        course=LoadCourse(1, 0.0, 0.0),
+    )  # fmt: skip
+    assert last(plan).bytes_archived == pytest.approx(365 * 4 * 36 * GB)
+    assert archiving(plan).seconds.value == pytest.approx(3600 * 100 / 100)
+    with pytest.raises(UsageError, match="up to 24 hours a day"):
+        plan_video(surface(), cameras=1, bytes_per_second=1e6, motion_share=0.0)

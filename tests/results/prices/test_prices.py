@@ -18,7 +18,7 @@ from results.prices.cost import PlanCost
 from results.prices.prices import Demand, PriceList, bill, read_prices
 from results.recorded.run import read_run
 from tests.results.conftest import MakeResult, MakeRun
-from tests.results.planning.plans import plan_mail, plan_retrieve, plan_video
+from tests.results.planning.plans import plan_mail, plan_retrieve, plan_size, plan_video
 from tests.results.watched_run import phase_record
 
 IOMARK = json.loads(resources.files("results").joinpath("reference/mixed_workload.json").read_text())["iomark_vm"]
@@ -154,7 +154,10 @@ def test_retrieval_plan_cannot_be_priced(tmp_path: Path) -> None:
         (ARRAY.replace('currency = "USD"', ""), "currency is missing"),
         ('currency = "USD"', "there are no prices"),
         ('currency = "USD"\npart = []', "there are no prices"),
-        (CLOUD.replace("put", "putt"), "cloud.per_1000_requests: Invalid enum value 'putt'; requests are put, get or"),
+        (
+            CLOUD.replace("put", "putt"),
+            "cloud.per_1000_requests: Invalid enum value 'putt'; requests are put, get, head, extend or",
+        ),
         (CLOUD.replace("0.09", "-0.09"), "cloud: egress_per_gb: -0.09 is not a valid price"),
         (CLOUD.replace("0.005", "nan"), "cloud: per_1000_requests.put: nan is not a valid price"),
         ("currency = ", "not TOML"),
@@ -165,3 +168,33 @@ def test_invalid_price_is_refused_with_file_and_key(text: str, words: str, tmp_p
         prices_of(tmp_path, text)
     assert str(refused.value).startswith(f"{tmp_path / 'prices.toml'}: ")
     assert words in str(refused.value)
+
+
+def test_extensions_deletes_minimum_duration_and_retrieval_fee_are_priced(tmp_path: Path) -> None:
+    """1,000 objects of 1 MB a day are kept for 10 days, and paid for at least 30 days, in two years."""
+    prices = prices_of(
+        tmp_path,
+        """
+currency = "USD"
+[cloud]
+per_gb_month = 1.0
+retrieval_per_gb = 2.0
+minimum_days = 30
+per_1000_requests = { put = 1.0, get = 1.0, head = 1.0, extend = 1.0, delete = 1.0 }
+""",
+    )
+    course = LoadCourse(2, 0.0, 0.0, 10 / 365, extend_every_days=5)
+    shares = [(1_000_000, 1.0)]
+    plan = plan_size(DR550, objects_per_day=1000, shares=shares, objects_per_session=1, course=course)
+    found = plan_cost(plan, prices, 0.5).bill
+    lines = {line.item: line for line in found.lines}
+    kept_object_days = 10_000 * (730 - 5)  # the first ten days fill it evenly
+    assert lines["1,000 PUT requests"].quantity == pytest.approx(730)
+    assert lines["1,000 DELETE requests"].quantity == pytest.approx(720)
+    assert lines["1,000 EXTEND requests"].quantity == pytest.approx(kept_object_days / 5 / 1000)
+    assert lines["GB kept for a month"].quantity == pytest.approx(30 * (730 - 15) * 12 / 365)
+    retrieved = kept_object_days / 365 * 0.5
+    assert lines["1,000 GET requests"].quantity == pytest.approx(retrieved / 1000)
+    assert lines["GB retrieved"].amount == pytest.approx(2 * retrieved / 1000)
+    requests = sum(line.amount for item, line in lines.items() if item.endswith("requests"))
+    assert found.requests_share == pytest.approx(requests / found.total)
