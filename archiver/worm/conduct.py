@@ -24,7 +24,7 @@ from archiver.worm.rounds import Rounds
 from archiver.worm.suite import CheckResult, OnResult, Round
 from backends.base import RemovalReport
 from results.recorded.database import FILE_NAME, RunDatabase, RunRecord
-from results.recorded.model import CheckRecord, RoundRecord
+from results.recorded.model import RoundRecord
 
 _ROUNDS = list(Round)
 
@@ -94,9 +94,9 @@ def conduct(run: WormRun, platforms: Sequence[UnderTest], options: WormOptions, 
                 with interruption.deferred():  # otherwise results would be lost
                     # Checks end in other threads, but only this thread may use the database.
                     for result in sorted(
-                        results, key=lambda each: (_ROUNDS.index(each.round), options.ids.index(each.id))
+                        results, key=lambda each: (_ROUNDS.index(Round(each.round)), options.ids.index(each.id))
                     ):
-                        database.add_check(_check_record(result), [each.document for each in result.exchanges])
+                        database.add_check(result.record, [each.document for each in result.exchanges])
                     for record in rounds_done:
                         database.add_round(record)
     finally:
@@ -134,23 +134,3 @@ def _catalogue() -> dict[str, Any]:
     """Return the number of checks and the rules of the catalogue, for reports of runs that try only some checks."""
     entries = catalogue().values()
     return {"checks": len(entries), "rules": sorted({rule for entry in entries for rule in entry.rules})}
-
-
-def _check_record(result: CheckResult) -> CheckRecord:
-    entry = result.entry
-    return CheckRecord(
-        id=entry.id,
-        family=entry.family,
-        tries=entry.tries,
-        must=entry.must,
-        answer=entry.answer,
-        rules=entry.rules,
-        severity=result.severity,
-        verdict=result.verdict.value,
-        reason=result.reason,
-        started_at=result.started_at,
-        seconds=result.seconds,
-        round=result.round,
-        source=entry.source,
-        findings=result.findings,
-    )

@@ -17,7 +17,7 @@ from archiver.worm.case import COMPLIANCE, Case, ObjectLock, Version
 from archiver.worm.catalogue import catalogue
 from archiver.worm.repeats.load import CLIENTS, OBJECT_BYTES, BackgroundLoad, LoadReport, read_back
 from archiver.worm.repeats.restart import Restart
-from archiver.worm.suite import CheckResult, OnResult, Round, Suite
+from archiver.worm.suite import CheckResult, OnResult, Round, Suite, result_of
 from archiver.worm.verdict import CheckVerdict, Failed, Inconclusive
 from results.recorded.model import RoundRecord
 
@@ -100,8 +100,7 @@ class Rounds:
             return None
         if self._suite.restart is None:
             if restarts:
-                not_tried = CheckResult(RESTART, CheckVerdict.NOT_TRIED, NO_RESTART, began, 0.0)
-                self._on_result(replace(not_tried, round=Round.AFTER_RESTART))
+                self._on_result(result_of(RESTART, CheckVerdict.NOT_TRIED, NO_RESTART, Round.AFTER_RESTART, began))
             return RoundRecord(Round.AFTER_RESTART, began, 0.0, f"not tried: {NO_RESTART}")
         kill = _Kill(self._suite.restart, servers)
         if restarts:

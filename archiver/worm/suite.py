@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from archiver.worm.catalogue import CatalogueEntry, catalogue
@@ -20,7 +20,7 @@ from archiver.worm.checks import CHECKS, CheckFunction
 from archiver.worm.repeats.load import BackgroundLoad
 from archiver.worm.repeats.restart import Restart
 from archiver.worm.verdict import CheckEnded, CheckVerdict
-from results.recorded.model import FIRST_ROUND, RESTARTED_ROUND, VIOLATIONS, CheckFinding
+from results.recorded.model import FIRST_ROUND, RESTARTED_ROUND, CheckFinding, CheckRecord
 
 CHECKS_AT_ONCE = 12  # they spend most of their time waiting
 _NOT_FROM_OUTSIDE = {  # what the run would need, in words
@@ -39,32 +39,16 @@ class Round(StrEnum):
     AFTER_RESTART = RESTARTED_ROUND
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """The result of one check, with its evidence."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult(CheckRecord):
+    """The record of a check that ended, with its evidence. The database keeps both, each in a table of its own."""
 
-    id: str
-    verdict: CheckVerdict
-    reason: str
-    started_at: float  # epoch seconds
-    seconds: float
     exchanges: tuple[Exchange, ...] = ()
-    round: Round = Round.ALONE
-    found_severity: str | None = None  # of the finding; None: the catalogue's
-    findings: tuple[CheckFinding, ...] = ()  # of a FAIL or DEVIATION
 
     @property
-    def entry(self) -> CatalogueEntry:
-        return catalogue()[self.id]
-
-    @property
-    def severity(self) -> str:
-        """Severity of the finding; the catalogue's if the finding states none, or the check did not fail."""
-        return self.found_severity or self.entry.severity
-
-    @property
-    def is_violation(self) -> bool:
-        return self.verdict is CheckVerdict.FAIL and self.severity in VIOLATIONS
+    def record(self) -> CheckRecord:
+        """The same without the evidence."""
+        return CheckRecord(**{each.name: getattr(self, each.name) for each in fields(CheckRecord)})
 
 
 OnResult = Callable[[CheckResult], None]
@@ -116,16 +100,39 @@ class Suite:
             verdict = CheckVerdict.DEVIATION
         case.tidy()
         words = "; ".join(part for part in (reason, *dict.fromkeys(case.deviations), *case.notes) if part)
-        return CheckResult(
-            identifier, verdict, words, began, seconds, tuple(case.record), round_, severity, case.findings(verdict)
-        )
+        found = case.findings(verdict)
+        return result_of(
+            identifier, verdict, words, round_, began, seconds=seconds, severity=severity, findings=found,
+            exchanges=tuple(case.record),
+        )  # fmt: skip
 
     def _run_one(self, identifier: str, round_: Round) -> CheckResult:
         function = CHECKS.get(identifier)
         if function is None:
             why = _why_not(catalogue()[identifier])
-            return CheckResult(identifier, CheckVerdict.NOT_TRIED, why, time.time(), 0.0, round=round_)
+            return result_of(identifier, CheckVerdict.NOT_TRIED, why, round_, time.time())
         return self.judge(identifier, function, round_)
+
+
+def result_of(
+    identifier: str,
+    verdict: CheckVerdict,
+    reason: str,
+    round_: Round,
+    started_at: float,
+    *,
+    seconds: float = 0.0,
+    severity: str | None = None,
+    findings: tuple[CheckFinding, ...] = (),
+    exchanges: tuple[Exchange, ...] = (),
+) -> CheckResult:
+    """Return the result of a check of the catalogue; ``severity`` is the finding's, by default the catalogue's."""
+    entry = catalogue()[identifier]
+    return CheckResult(
+        id=entry.id, family=entry.family, tries=entry.tries, must=entry.must, answer=entry.answer, rules=entry.rules,
+        source=entry.source, severity=severity or entry.severity, verdict=verdict, reason=reason, round=round_,
+        started_at=started_at, seconds=seconds, findings=findings, exchanges=exchanges,
+    )  # fmt: skip
 
 
 def _why_not(entry: CatalogueEntry) -> str:

@@ -229,7 +229,7 @@ def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedClients:
 def _print_verdict(result: CheckResult) -> None:
     """Print a line for each check as it ends, on a terminal."""
     if sys.stderr.isatty():
-        words = "" if result.round is Round.ALONE else f" {result.round}"
+        words = "" if result.round == Round.ALONE else f" {result.round}"
         click.echo(f"{result.id:<7} {result.verdict}{words}", err=True)
 
 

@@ -26,7 +26,7 @@ from archiver.worm.case import starter
 from archiver.worm.catalogue import catalogue
 from archiver.worm.requests.exchange import S3Client
 from archiver.worm.requests.limited import limited_clients
-from archiver.worm.suite import CheckResult, Suite
+from archiver.worm.suite import Suite
 from archiver.worm.verdict import CheckVerdict
 from backends.s3.control import Credentials
 from tests.support.servers import real
@@ -61,13 +61,7 @@ def _found(name: str, ids: Sequence[str]) -> Verdicts:
                 return bucket
 
             suite = Suite(starter(client, make_bucket(client, True), True, limited.clients, make_bucket, 0.0))
-            return {result.id: _graded(result) for result in suite.run(ids, lambda result: None)}
-
-
-def _graded(result: CheckResult) -> str:
-    """Return the verdict, with the severity of a failure."""
-    failed = result.verdict is CheckVerdict.FAIL
-    return f"{result.verdict.value} {result.severity}" if failed else result.verdict.value
+            return {result.id: result.graded_verdict for result in suite.run(ids, lambda result: None)}
 
 
 def expected(name: str) -> Mapping[str, Sequence[str]]:

@@ -22,7 +22,6 @@ from archiver.values.platform import PlatformProfile
 from archiver.worm import checks
 from archiver.worm.case import starter
 from archiver.worm.checks import deleting, races, retention, retrieval
-from archiver.worm.conduct import _check_record
 from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.suite import Suite
 from backends.embedded import process
@@ -68,7 +67,7 @@ class Platform:
             lacking.credentials = self.limited[right]
         suite = Suite(starter(client, self.bucket, True, limited, self.make_bucket, 0.0))
         [result] = suite.run([identifier], lambda _: None)
-        return _check_record(result), [each.document for each in result.exchanges]
+        return result.record, [each.document for each in result.exchanges]
 
     def reproduction(self, lie: Lie, identifier: str) -> Reproduction:
         record, exchanges = self.found(lie, identifier)

@@ -36,7 +36,7 @@ from archiver.worm.repeats import load
 from archiver.worm.repeats.restart import kill, restart_of
 from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.requests.limited import Limited
-from archiver.worm.suite import CheckResult, Round, Suite
+from archiver.worm.suite import CheckResult, Round, Suite, result_of
 from archiver.worm.verdict import CheckVerdict, Inconclusive
 from backends.embedded import process
 from backends.s3 import S3Backend, S3Options
@@ -214,7 +214,7 @@ def test_check_that_fails_alone_is_not_repeated_in_later_rounds(platform: Platfo
 
 def test_several_tries_are_reduced_to_the_worst_result() -> None:
     tries = [
-        CheckResult("DEL-02", verdict, f"reason {number}", 0.0, 0.0, (), Round.UNDER_LOAD)
+        result_of("DEL-02", verdict, f"reason {number}", Round.UNDER_LOAD, 0.0)
         for number, verdict in enumerate(
             (CheckVerdict.PASS, CheckVerdict.FAIL, CheckVerdict.DEVIATION, CheckVerdict.INCONCLUSIVE)
         )
