@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -55,6 +56,11 @@ def list_of(name: str, parse: Callable[[str], Any]) -> click.ParamType[Any]:
     return _Parsed(name, parse_list)
 
 
+def part_of(kind: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a command that have the names of fields of this dataclass, to make one of it."""
+    return {each.name: given[each.name] for each in fields(kind) if each.name in given}
+
+
 def _all_of(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
     """Return one decorator for several options, which are listed in this order."""
 
@@ -78,6 +84,7 @@ credential_options = _all_of(
 
 server_clock_option = click.option(
     "--accept-server-clock",
+    "accepts_server_clock",
     is_flag=True,
     help="Accept a platform's clock that differs from this machine's by more than 15 minutes, and dates by it.",
 )
@@ -115,10 +122,16 @@ platform_name_options = _all_of(
 # Timeouts of an S3 platform.
 timeout_options = _all_of(
     click.option(
-        "--connect-timeout", type=DURATION, default="5s", show_default=True, help="Timeout for connecting and TLS."
+        "--connect-timeout",
+        "connect_timeout_seconds",
+        type=DURATION,
+        default="5s",
+        show_default=True,
+        help="Timeout for connecting and TLS.",
     ),
     click.option(
         "--read-timeout",
+        "read_timeout_seconds",
         type=DURATION,
         default="30s",
         show_default=True,
@@ -134,13 +147,21 @@ def say_first(words: str) -> None:
 
 # The connection to a TSM server.
 tsm_options = _all_of(
-    click.option("--tsm-library", metavar="PATH", help="TSM: client library, for example IBM's  [default: Archiver's]"),
     click.option(
-        "--tsm-server", metavar="HOST:PORT|STANZA", help="TSM: a running server  [default: from DSMI_CONFIG, if set]"
+        "--tsm-library", "library", metavar="PATH", help="TSM: client library, for example IBM's  [default: Archiver's]"
     ),
-    click.option("--tsm-node", metavar="NAME", help="TSM: node to sign on as  [default: from the option files]"),
+    click.option(
+        "--tsm-server",
+        "server",
+        metavar="HOST:PORT|STANZA",
+        help="TSM: a running server  [default: from DSMI_CONFIG, if set]",
+    ),
+    click.option(
+        "--tsm-node", "node", metavar="NAME", help="TSM: node to sign on as  [default: from the option files]"
+    ),
     click.option(
         "--tsm-password-file",
+        "password_file",
         type=click.Path(dir_okay=False, path_type=Path),
         help="TSM: file with the node's password, readable only by its owner.",
     ),

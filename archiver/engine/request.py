@@ -17,6 +17,8 @@ import msgspec
 from archiver.engine.workers.contract import IfLost
 from archiver.values.retention import Guards, RetentionWish
 from archiver.values.typed import typed
+from backends.s3 import S3Request
+from backends.tsm import TsmRequest
 from scenarios.model import Order
 
 Poll = Literal["auto", "busy", "sleep"]  # how workers wait for answers
@@ -47,43 +49,6 @@ class ReplayRequest:
     shift_seconds: float
     tolerance_seconds: float
     criteria: tuple[str, ...] = ()  # judged in addition to the replay's own
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class S3Request:
-    """Access to an S3 platform. Field names are those of S3Options."""
-
-    endpoints: tuple[str, ...]
-    bucket: str | None
-    region: str | None
-    profile: str | None
-    ca_bundle: str | None
-    insecure: bool
-    addressing: str
-    direct: bool
-    connect_timeout_seconds: float
-    read_timeout_seconds: float
-    checksum: str
-    payload_signing: bool
-    session_open: str
-    keep_sessions_open: bool
-    retries: int
-    on_close: str
-    platform_name: str | None  # of a running platform, as the user names it
-    platform_version: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TsmRequest:
-    """Access to a TSM server. Field names are those of TsmOptions."""
-
-    library: str | None
-    server: str | None
-    node: str | None
-    password_file: Path | None
-    management_class: str | None
-    space: str | None
-    objects_per_transaction: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,29 +50,35 @@ def name_and_version(server: str) -> tuple[str, str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class S3Options:
-    """The user's options for an S3 platform. Credentials given here (the embedded store's) come first."""
+class S3Request:
+    """The user's choices for an S3 platform. A run's database stores them; options of commands have these names."""
 
     endpoints: tuple[str, ...]
-    endpoint_origin: str = "--endpoint"  # for messages: where the endpoints come from
     bucket: str | None = None
     region: str | None = None
     profile: str | None = None
-    credentials: Credentials | None = None
     ca_bundle: str | None = None
     insecure: bool = False
     addressing: str = "auto"  # path, virtual, auto: by the AWS settings, else by botocore
     direct: bool = False  # ignore proxies of the environment instead of refusing to run
+    connect_timeout_seconds: float = 5.0
+    read_timeout_seconds: float = 30.0
     checksum: str = "crc32c"
     payload_signing: bool = False
     session_open: str = "head-bucket"
     keep_sessions_open: bool = False
-    connect_timeout_seconds: float = 5.0
-    read_timeout_seconds: float = 30.0
     retries: int = 0
     on_close: str = "reconnect"  # if the server ends the connection within a session; or stop
     platform_name: str | None = None  # known if Archiver started the platform, or if the user states it
     platform_version: str | None = None  # also if Archiver built its program at a pinned version
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options(S3Request):
+    """All options for an S3 platform. Credentials given here (the embedded store's) come first."""
+
+    endpoint_origin: str = "--endpoint"  # for messages: where the endpoints come from
+    credentials: Credentials | None = None
     durability: str = "unknown"
 
 

@@ -56,17 +56,23 @@ _ZONES_FROM, _ZONES_TO = -12 * 3600, 14 * 3600  # the time zones that exist
 
 
 @dataclass(frozen=True, slots=True)
-class TsmOptions:
-    """The user's options for a TSM server. ``password`` (of the embedded store) replaces the file's."""
+class TsmRequest:
+    """The user's choices for a TSM server. A run's database stores them; options of commands have these names."""
 
     library: str | None = None  # None: ours
     server: str | None = None  # HOST:PORT, or a stanza of dsm.sys; None: dsm.opt decides
     node: str | None = None
     password_file: Path | None = None
-    password: str | None = field(default=None, repr=False)
     management_class: str | None = None  # None: the default class
     space: str | None = None  # None: a new one for the run
     objects_per_transaction: int | None = None  # None: the maximum of the server
+
+
+@dataclass(frozen=True, slots=True)
+class TsmOptions(TsmRequest):
+    """All options for a TSM server. ``password`` (of the embedded store) replaces the file's."""
+
+    password: str | None = field(default=None, repr=False)
     configuration: Path | None = None  # folder of private option files; None: the user's
     platform_name: str | None = None  # known if Archiver started the platform
     durability: str = "the answer to a transaction's vote"

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -107,24 +108,18 @@ _OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in (BYPASS, 
 @click.pass_context
 def worm(
     context: click.Context,
+    /,
     platforms: Sequence[str],
     endpoint: str | None,
-    region: str | None,
-    platform_name: str | None,
-    platform_version: str | None,
-    profile: str | None,
-    ca_bundle: str | None,
-    insecure: bool,
-    addressing: str,
-    direct: bool,
     limited_profile: str | None,
     compliance: bool,
-    accept_server_clock: bool,
+    accepts_server_clock: bool,
     ids: Sequence[str],
     out: Path | None,
     as_json: bool,
     against: str | None,
     expected: Path | None,
+    **access: Any,  # options of S3Options
 ) -> None:
     """Test whether the locks of a platform hold.
 
@@ -149,21 +144,11 @@ def worm(
     baselines = read_baselines(find_run(against)) if against is not None else None
     if platforms and endpoint:
         raise UsageError("--platform starts a platform; --endpoint names one that runs already; choose one of them")
-    s3 = S3Options(
-        endpoints=(endpoint,) if endpoint else (),
-        region=region,
-        profile=profile,
-        ca_bundle=ca_bundle,
-        insecure=insecure,
-        addressing=addressing,
-        direct=direct,
-        platform_name=platform_name,
-        platform_version=platform_version,
-    )
+    s3 = S3Options(endpoints=(endpoint,) if endpoint else (), **access)
     options = WormOptions(
         ids=chosen,
         compliance=compliance,
-        accepts_server_clock=accept_server_clock,
+        accepts_server_clock=accepts_server_clock,
         out_dir=out if out is not None else runs_dir(),
         command_line=["archiver", *sys.argv[1:]],
         expected=[msgspec.structs.asdict(each) for each in excused.values()],

@@ -25,10 +25,16 @@ from scenarios.reading.reader import scenario_of
     help="Copies of the traces that run in parallel.",
 )
 @click.option(
-    "--shift", type=DURATION, default="1s", show_default=True, help="Delay of each set after the previous set."
+    "--shift",
+    "shift_seconds",
+    type=DURATION,
+    default="1s",
+    show_default=True,
+    help="Delay of each set after the previous set.",
 )
 @click.option(
     "--tolerance",
+    "tolerance_seconds",
     type=DURATION,
     default="10ms",
     show_default=True,

@@ -1,6 +1,7 @@
-"""Convert a command line to a RunRequest. Only this module reads the parameters of run, bench and replay by name.
+"""Convert a command line to a RunRequest.
 
-Click parses each option, and this module only assigns the values.
+One idea: an option of run, bench and replay has the name of the field that it becomes. Click parses it, and this module
+only sorts the values into the parts of the request.
 """
 
 from __future__ import annotations
@@ -8,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from archiver.cli.parameters import part_of
 from archiver.engine.request import (
     Devices,
     ReplayRequest,
     RunRequest,
-    S3Request,
     ScenarioRequest,
-    TsmRequest,
     WatchRequest,
 )
 from archiver.values.errors import UsageError
 from archiver.values.retention import Guards, RetentionMode, RetentionWish
 from archiver.values.sizes import parse_size
+from backends.s3 import S3Request
+from backends.tsm import TsmRequest
 from results.prices.disclosure import read_disclosure
 from scenarios.ad_hoc import AdHoc, ad_hoc_text
 
@@ -29,16 +31,7 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
 
 def scenario_request(given: Mapping[str, Any]) -> ScenarioRequest:
     """Return the scenario of ``archiver run``, and its settings."""
-    return ScenarioRequest(
-        source=given["scenario"],
-        overrides=given["overrides"],
-        quick=given["quick"],
-        order=given["order"],
-        order_seed=given["seed"],
-        allow_large_sessions=given["allow_large_sessions"],
-        searches=given["searches"],
-        criteria=given["criteria"],
-    )
+    return ScenarioRequest(**part_of(ScenarioRequest, given))
 
 
 def bench_request(given: Mapping[str, Any]) -> ScenarioRequest:
@@ -53,7 +46,7 @@ def bench_request(given: Mapping[str, Any]) -> ScenarioRequest:
         sessions_per_second=given["rate"],
         criteria=given["criteria"],
     )
-    of_each = given["max_locked_bytes"] // (given["repeat"] * max(1, len(given["platforms"])))
+    of_each = given["max_locked_bytes"] // (given["repetitions"] * max(1, len(given["platforms"])))
     return ScenarioRequest(
         source="archiver bench",
         text=ad_hoc_text(wanted, of_each),
@@ -68,14 +61,7 @@ def bench_request(given: Mapping[str, Any]) -> ScenarioRequest:
 
 def replay_request(given: Mapping[str, Any]) -> ReplayRequest:
     """Return the traces of ``archiver replay``, and their settings."""
-    return ReplayRequest(
-        traces=given["traces"],
-        speed=given["speed"],
-        sets=given["sets"],
-        shift_seconds=given["shift"],
-        tolerance_seconds=given["tolerance"],
-        criteria=given["criteria"],
-    )
+    return ReplayRequest(**part_of(ReplayRequest, given))
 
 
 def run_request(
@@ -85,81 +71,26 @@ def run_request(
 
     Raises UsageError for an invalid DEVICE=VALUE, or for a disclosure that cannot be read.
     """
-    mode = given["retention_mode"]
-    return RunRequest(
-        scenario=scenario,
-        replay=replay,
-        repetitions=given["repeat"],
-        objects_from=given.get("objects_from"),  # replay does not have this option
-        backend=given["backend"],
-        platforms=given["platforms"],
-        s3=S3Request(
-            endpoints=given["endpoints"],
-            bucket=given["bucket"],
-            region=given["region"],
-            platform_name=given["platform_name"],
-            platform_version=given["platform_version"],
-            profile=given["profile"],
-            ca_bundle=given["ca_bundle"],
-            insecure=given["insecure"],
-            addressing=given["addressing"],
-            direct=given["direct"],
-            connect_timeout_seconds=given["connect_timeout"],
-            read_timeout_seconds=given["read_timeout"],
-            checksum=given["checksum"],
-            payload_signing=given["payload_signing"],
-            session_open=given["session_open"],
-            keep_sessions_open=given["keep_sessions_open"],
-            retries=given["retries"],
-            on_close=given["on_close"],
+    mode, disclose = given["mode"], given["disclose"]
+    parts = {
+        "scenario": scenario,
+        "replay": replay,
+        "objects_from": given.get("objects_from"),  # replay does not have this option
+        "s3": S3Request(**part_of(S3Request, given)),
+        "tsm": TsmRequest(**part_of(TsmRequest, given)),
+        "retention": RetentionWish(
+            **part_of(RetentionWish, given) | {"mode": RetentionMode(mode) if mode is not None else None}
         ),
-        tsm=TsmRequest(
-            library=given["tsm_library"],
-            server=given["tsm_server"],
-            node=given["tsm_node"],
-            password_file=given["tsm_password_file"],
-            management_class=given["management_class"],
-            space=given["filespace"],
-            objects_per_transaction=given["objects_per_transaction"],
-        ),
-        catalogue_dir=given["catalogue_dir"],
-        retention=RetentionWish(
-            mode=RetentionMode(mode) if mode is not None else None,
-            retain_for_seconds=given["retain_for"],
-            retain_until=given["retain_until"],
-            legal_hold=given["legal_hold"],
-            event_hold_days=given["event_hold"],
-        ),
-        guards=Guards(
-            max_retain_seconds=given["max_retain"],
-            max_locked_bytes=given["max_locked_bytes"],
-            accept_locked_until=given["accept_locked_until"],
-        ),
-        accepts_server_clock=given["accept_server_clock"],
-        verify=given["verify"],
-        watch=WatchRequest(
-            sources=given["sources"],
-            metric_names=given["metric_names"],
-            metrics_token_file=given["metrics_token_file"],
-        ),
-        devices=Devices(
+        "guards": Guards(**part_of(Guards, given)),
+        "watch": WatchRequest(**part_of(WatchRequest, given)),
+        "devices": Devices(
             disk_roles=_by_device("--disk-role", given["disk_roles"], str),
             disk_speeds=_by_device("--disk-speed", given["disk_speeds"], parse_size),
-            link_speed_bytes_per_second=given["link_speed"],
+            link_speed_bytes_per_second=given["link_speed_bytes_per_second"],
         ),
-        workers=given["workers"],
-        poll=given["poll"],
-        dask=given["dask"],
-        if_worker_lost=given["if_worker_lost"],
-        out_dir=given["out"],
-        op_log_dir=given["op_log"],
-        metrics_port=given["metrics_port"],
-        disclosure=None if given["disclose"] is None else read_disclosure(given["disclose"]).document,
-        dry_run=given["dry_run"],
-        as_json=given["as_json"],
-        tables=given["tables"],
-        quiet=given["quiet"],
-    )
+        "disclosure": None if disclose is None else read_disclosure(disclose).document,
+    }
+    return RunRequest(**part_of(RunRequest, given) | parts)
 
 
 def _by_device(option: str, pairs: Sequence[str], read: Callable[[str], _Value]) -> dict[str, _Value]:

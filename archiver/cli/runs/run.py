@@ -6,9 +6,9 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -56,13 +56,13 @@ from archiver.machine import interruption
 from archiver.machine.home import archiver_home, find_run, ledger_path, runs_dir
 from archiver.platforms.opening import PLATFORMS, PlatformOptions, open_backend
 from archiver.values.errors import ResultsError, UsageError
-from archiver.values.retention import RetentionMode
+from archiver.values.retention import Guards, RetentionMode, RetentionWish
 from archiver.watch.choosing import KINDS, WatchOptions
 from backends.base import CHECKSUMS, SESSION_OPEN_KINDS
 from backends.minio import read_token
-from backends.s3 import S3Options
+from backends.s3 import S3Options, S3Request
 from backends.s3.aws_settings import aws_settings
-from backends.tsm import TsmOptions
+from backends.tsm import TsmOptions, TsmRequest
 from results.document.files import json_text
 from results.mixed.scale_up import criteria_lines
 from results.recorded.run import RecordedRun, read_run
@@ -88,12 +88,12 @@ _KEYS_INSTEAD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 _HEADINGS = {
     "backend": "Platform",
     "profile": "Connection",
-    "retention_mode": "Locks",
+    "mode": "Locks",
     "checksum": "Objects and sessions",
-    "tsm_library": "TSM",
+    "library": "TSM",
     "sources": "Resource usage",
     "workers": "Workers",
-    "out": "Output",
+    "out_dir": "Output",
 }
 
 
@@ -144,7 +144,7 @@ def _instead(option: str, args: Sequence[str]) -> str:
 
 
 @click.command(cls=_ScenarioCommand)
-@click.argument("scenario", shell_complete=scenario_or_file)
+@click.argument("source", metavar="SCENARIO", shell_complete=scenario_or_file)
 @click.option("--quick", is_flag=True, help="Run a subset of the scenario, in under 90 seconds.")
 @click.option(
     "--set",
@@ -161,9 +161,12 @@ def _instead(option: str, args: Sequence[str]) -> str:
     show_default=True,
     help="Order of cells: shuffled with --seed, or as in the paper.",
 )
-@click.option("--seed", type=int, default=None, help="Seed of the shuffled order  [default: random, recorded]")
+@click.option(
+    "--seed", "order_seed", type=int, default=None, help="Seed of the shuffled order  [default: random, recorded]"
+)
 @click.option(
     "--repeat",
+    "repetitions",
     type=click.IntRange(1, 100),
     default=1,
     show_default=True,
@@ -232,12 +235,13 @@ def _instead(option: str, args: Sequence[str]) -> str:
 )
 @click.option(
     "--retention-mode",
+    "mode",
     type=click.Choice(
         [mode.value for mode in (RetentionMode.GOVERNANCE, RetentionMode.COMPLIANCE, RetentionMode.NONE)]
     ),
     help="Lock mode of every archived object  [default: GOVERNANCE; with tsm the management class decides]",
 )
-@click.option("--retain-for", type=DURATION, help="Lock each object this long  [default: 5m]")
+@click.option("--retain-for", "retain_for_seconds", type=DURATION, help="Lock each object this long  [default: 5m]")
 @click.option("--retain-until", type=INSTANT, help="Lock all objects until this date, with a time zone.")
 @click.option(
     "--legal-hold",
@@ -246,11 +250,14 @@ def _instead(option: str, args: Sequence[str]) -> str:
 )
 @click.option(
     "--event-hold",
+    "event_hold_days",
     type=DAYS,
     help="Place an event hold (S3) on every archived object, unless operations of the scenario place "
     "them. A release starts a period of this length, for example 30d.",
 )
-@click.option("--max-retain", type=DURATION, default="1h", show_default=True, help="Refuse to lock longer.")
+@click.option(
+    "--max-retain", "max_retain_seconds", type=DURATION, default="1h", show_default=True, help="Refuse to lock longer."
+)
 @click.option("--max-locked-bytes", type=SIZE, default="40GB", show_default=True, help="Refuse to lock more.")
 @click.option(
     "--accept-locked-until", type=INSTANT, help="Consent that COMPLIANCE objects stay locked until this date."
@@ -281,7 +288,7 @@ def _instead(option: str, args: Sequence[str]) -> str:
 @click.option("--keep-sessions-open", is_flag=True, help="Use one connection per client instead of one per session.")
 @tsm_options
 @click.option("--management-class", metavar="NAME", help="TSM: archive under this class  [default: the node's default]")
-@click.option("--filespace", metavar="/NAME", help="TSM: use this file space  [default: a new one]")
+@click.option("--filespace", "space", metavar="/NAME", help="TSM: use this file space  [default: a new one]")
 @click.option(
     "--objects-per-transaction",
     type=click.IntRange(1, 65_000),
@@ -319,7 +326,12 @@ def _instead(option: str, args: Sequence[str]) -> str:
     metavar="DEVICE=SIZE",
     help="Bytes per second that a disk of the server sustains, for example vda=450MB; repeat for several.",
 )
-@click.option("--link-speed", type=LINK_SPEED, help="Rated speed of the server's link  [default: the interface's]")
+@click.option(
+    "--link-speed",
+    "link_speed_bytes_per_second",
+    type=LINK_SPEED,
+    help="Rated speed of the server's link  [default: the interface's]",
+)
 @click.option(
     "--workers", type=click.IntRange(1, 1000), help="Worker processes  [default: one per core that workers may use]"
 )
@@ -345,10 +357,14 @@ def _instead(option: str, args: Sequence[str]) -> str:
     help="If a worker dies: end the run, or mark the phase as incomplete and go on with the other workers.",
 )
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: runs in $ARCHIVER_HOME]"
+    "--out",
+    "out_dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for runs  [default: runs in $ARCHIVER_HOME]",
 )
 @click.option(
     "--op-log",
+    "op_log_dir",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write every operation to Parquet files in this folder, one per worker and phase.",
 )
@@ -386,7 +402,7 @@ def run(**given: Any) -> None:  # fmt: skip
 
 
 # Parameters that select and change a written scenario.
-_OF_SCENARIOS = frozenset(("scenario", "quick", "overrides", "order", "seed", "searches", "objects_from"))
+_OF_SCENARIOS = frozenset(("source", "quick", "overrides", "order", "order_seed", "searches", "objects_from"))
 
 
 def shared_params(*without: str) -> list[click.Parameter]:
@@ -445,7 +461,7 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
         _refuse_what_would_be_ignored(request)
         if not _given(("backend",)):
             request = replace(request, backend=earlier.place.backend)
-        if not _given(("platforms", "endpoints", "tsm_server")):
+        if not _given(("platforms", "endpoints", "server")):
             chosen = (earlier.place.platform,)
     _refuse_options_of_other_backends(request.backend)
     platforms = len(chosen)
@@ -626,22 +642,19 @@ def _say_nothing(words: str) -> None:
     """Discard messages, for --quiet."""
 
 
+def _names(*kinds: type[Any]) -> set[str]:
+    """Return the fields of parts of the request, which are the names of their options."""
+    return {each.name for kind in kinds for each in fields(kind)}
+
+
 # Options of a single protocol. The command refuses options that the backend would ignore.
-_S3_ONLY = (
-    "endpoints", "platform_name", "platform_version", "bucket", "region", "profile", "ca_bundle", "insecure",
-    "addressing", "direct", "connect_timeout", "read_timeout", "retries", "on_close", "checksum", "payload_signing",
-    "session_open", "keep_sessions_open", "poll",
-)  # fmt: skip
-_TSM_ONLY = (
-    "tsm_library", "tsm_server", "tsm_node", "tsm_password_file", "management_class", "filespace",
-    "objects_per_transaction",
-)  # fmt: skip
-_RETENTION = ("retention_mode", "retain_for", "retain_until", "accept_locked_until")
+_S3_ONLY = _names(S3Request) | {"poll"}
+_TSM_ONLY = _names(TsmRequest)
+_RETENTION = {"mode", "retain_for_seconds", "retain_until", "accept_locked_until"}
 # Options for archived objects.
-_OF_ARCHIVING = (
-    *_RETENTION, "legal_hold", "event_hold", "bucket", "filespace", "management_class", "objects_per_transaction",
-    "max_retain", "max_locked_bytes", "accept_server_clock",
-)  # fmt: skip
+_OF_ARCHIVING = _names(RetentionWish, Guards) | {
+    "bucket", "space", "management_class", "objects_per_transaction", "accepts_server_clock",
+}  # fmt: skip
 
 
 def _refuse_what_would_be_ignored(request: RunRequest) -> None:
@@ -668,11 +681,13 @@ def _refuse_options_of_other_backends(backend: str) -> None:
         raise UsageError(f"{', '.join(foreign)}: only for --backend {whose}; this run's backend is {backend}")
 
 
-def _given(names: Sequence[str]) -> list[str]:
+def _given(names: Collection[str]) -> list[str]:
     """Return the options that are on the command line, in their command line spelling."""
     context = click.get_current_context()
-    options = {option.name: option.opts[0] for option in context.command.params}
-    return [options[name] for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    given = [each for each in context.command.params if each.name in names]
+    return [
+        each.opts[0] for each in given if context.get_parameter_source(str(each.name)) is ParameterSource.COMMANDLINE
+    ]
 
 
 def _check_folder(folder: Path) -> None:
