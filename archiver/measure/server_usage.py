@@ -77,7 +77,7 @@ def server_usage(
         resident_bytes=None if resident is None else round(resident),
         cpu_milliseconds_per_object=_ratio(_scaled(own, 1000), work.objects),
         write_amplification=_ratio(written, work.archived_bytes),
-        cache_share=_cache_share(read, work.retrieved_bytes),
+        cache_share=None if read is None or not work.retrieved_bytes else max(0.0, 1 - read / work.retrieved_bytes),
         network_bytes_per_byte=_ratio(_scaled(moved, 1e6 * span.seconds), worked_bytes),
         store_written_bytes=span.used("store_written_bytes"),
         store_syncs=span.used("store_syncs"),
@@ -241,10 +241,6 @@ def _busiest_core(busy: Mapping[str, float], everything: Mapping[str, float], vi
     taken = {str(core) for core in view.client_cores} if view.shares_host else set()
     servers = busy.keys() - taken or busy.keys()
     return max((_percent(busy[core], everything[core]) or 0.0 for core in servers), default=None)
-
-
-def _cache_share(read: float | None, retrieved: int) -> float | None:
-    return None if read is None or not retrieved else max(0.0, 1 - read / retrieved)
 
 
 def _percent(part: float, whole: float) -> float | None:

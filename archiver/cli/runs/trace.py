@@ -15,7 +15,7 @@ from archiver.traces.anonymising import anonymise
 from archiver.traces.changing import TraceSelection, cut, scale
 from archiver.traces.format import Trace, TracedOperation, TraceInfo
 from archiver.traces.generating import generate
-from archiver.traces.importing import KINDS, ImportReport, Reason, import_logs
+from archiver.traces.importing import KINDS, Reason, import_logs
 from archiver.traces.merging import merge, sort
 from archiver.traces.summary import KindSummary, Summary, summarise
 from archiver.values.errors import UsageError
@@ -230,7 +230,7 @@ def import_command(
         click.echo(f"kept: {_noted(noted)}: {reason}", err=True)
     if report.whole_seconds:
         click.echo("the log has whole seconds: operations of one second are due at once, in the log's order", err=True)
-    _tell(out, report.info, _lines_of(report))
+    _tell(out, report.info, f" of {_count(report.lines, 'line')}, {report.lines_left_out:,} left out")
 
 
 @trace.command("generate")
@@ -290,10 +290,6 @@ def generate_command(
 def _noted(noted: Reason) -> str:
     more = ", ..." if noted.lines > len(noted.first) else ""
     return f"{_count(noted.lines, 'line')} ({', '.join(noted.first)}{more})"
-
-
-def _lines_of(report: ImportReport) -> str:
-    return f" of {_count(report.lines, 'line')}, {report.lines_left_out:,} left out"
 
 
 def _numbers(text: str) -> set[int]:

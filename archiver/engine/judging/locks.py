@@ -6,7 +6,7 @@ these locks throughout the run, and after each phase that archives the locks of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from archiver.engine.coordinator import PhaseOutcome
@@ -95,7 +95,8 @@ def to_read_back(outcome: PhaseOutcome) -> list[tuple[int, int]]:
     return [
         (workload, number)
         for workload, number in dict.fromkeys(chosen)
-        if _keeps_lock(outcome.phase.workloads[workload]) and not _contains(changed, number)
+        if _keeps_lock(outcome.phase.workloads[workload])
+        and not any(first <= number <= last for first, last in changed)
     ]
 
 
@@ -107,10 +108,6 @@ def _keeps_lock(workload: Workload) -> bool:
     if len(workload.locks) != 1:
         return False
     return not isinstance(workload.work, Infrastructure) or bool(workload.work.prepares)
-
-
-def _contains(ranges: Collection[tuple[int, int]], number: int) -> bool:
-    return any(first <= number <= last for first, last in ranges)
 
 
 def _spread(ranges: Sequence[tuple[int, int, int]], count: int) -> list[tuple[int, int]]:
