@@ -20,9 +20,13 @@ FILE_NAME = "live.json"
 
 @dataclass(frozen=True, slots=True)
 class LiveFigures:
-    """Performance of one phase; None means unknown. MB are 10^6 bytes; latency is the objects' service time."""
+    """Performance of one phase: in its measured time if it has finished, else in the last seconds.
+
+    None means unknown. MB are 10^6 bytes; latency is the objects' service time.
+    """
 
     label: str
+    name: str  # a shorter label, without the clients
     position: int  # number of the phase, from 1
     platform: str
     clients: int
@@ -56,7 +60,7 @@ class LiveState:
     errors: int  # of the whole run so far
     current: LiveFigures | None  # in the last seconds
     finished: tuple[LiveFigures, ...]  # the last few phases in their measured time, oldest first
-    objects_by_second: tuple[int, ...]  # of the last minute
+    objects_by_second: list[int]  # of the last minute, without the times between phases
     log: tuple[LogLine, ...]  # the last events, oldest first
 
 

@@ -5,6 +5,7 @@ Links are relative, so that no page contains the token of its own address.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -53,7 +54,7 @@ def live_view(state: LiveState | None, now: float) -> dict[str, Any] | None:
     }
 
 
-def _chart(counts: tuple[int, ...]) -> str:
+def _chart(counts: Sequence[int]) -> str:
     """Return the points of a line from zero to the maximum; empty for fewer than two counts."""
     if len(counts) < 2:
         return ""

@@ -7,13 +7,13 @@ workers.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 
-from archiver.cli.live.meter import Figures, Meter
-from archiver.web.live_state import LiveFigures, LiveState, remove_live_state, write_live_state
+from archiver.cli.live.meter import Meter
+from archiver.web.live_state import LiveState, remove_live_state, write_live_state
 
 WRITE_SECONDS = 1.0  # the same interval as workers' reports
 
@@ -38,34 +38,6 @@ def live_file(meter: Meter, folders: Sequence[Path]) -> Iterator[None]:
 
 
 def live_state(meter: Meter) -> LiveState:
-    """Return the current state of the meter's run."""
+    """Return the current state of the meter's run, without what only its own process shows."""
     moment = meter.now()
-    return LiveState(
-        written_at=time.time(),
-        phases=moment.phases,
-        platforms=moment.platforms,
-        seconds=moment.seconds,
-        seconds_left=moment.seconds_left,
-        errors=moment.errors,
-        current=None if moment.current is None else _live_figures(moment.current),
-        finished=tuple(map(_live_figures, moment.finished)),
-        objects_by_second=tuple(moment.objects_by_second),
-        log=tuple(moment.log),
-    )
-
-
-def _live_figures(figures: Figures) -> LiveFigures:
-    return LiveFigures(
-        label=figures.phase.label,
-        position=figures.phase.position,
-        platform=figures.platform,
-        clients=figures.phase.clients,
-        errors=figures.errors,
-        objects_per_second=figures.objects_per_second,
-        megabytes_per_second=figures.megabytes_per_second,
-        p50_milliseconds=figures.p50_milliseconds,
-        p99_milliseconds=figures.p99_milliseconds,
-        server_cpu_percent=figures.server_cpu_percent,
-        host_cpu_percent=figures.host_cpu_percent,
-        disk_busy_percent=figures.disk_busy_percent,
-    )
+    return LiveState(**{each.name: getattr(moment, each.name) for each in fields(LiveState)})

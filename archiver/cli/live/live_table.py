@@ -13,9 +13,9 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from archiver.cli.live.meter import Figures, Moment
-from archiver.values.sizes import format_clock, format_milliseconds, format_percent, format_rate, format_size
-from scenarios.model import Workload
+from archiver.cli.live.meter import Moment
+from archiver.values.sizes import format_clock, format_milliseconds, format_percent, format_rate
+from archiver.web.live_state import LiveFigures
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -56,17 +56,17 @@ def plain_line(moment: Moment) -> str | None:
         _failures(moment, figures.platform) or _errors(0),
         *_cpu_words(figures),
     ]
-    return f"{_phase_number(figures, moment)} {figures.phase.label}: {', '.join(words)}"
+    return f"{_phase_number(figures, moment)} {figures.label}: {', '.join(words)}"
 
 
 def _where(moment: Moment) -> str:
     shown = moment.current or (moment.finished[-1] if moment.finished else None)
-    return moment.title if shown is None else f"{_phase_number(shown, moment)} {shown.phase.label}"
+    return moment.title if shown is None else f"{_phase_number(shown, moment)} {shown.label}"
 
 
-def _phase_number(figures: Figures, moment: Moment) -> str:
+def _phase_number(figures: LiveFigures, moment: Moment) -> str:
     where = f" on {figures.platform}," if moment.platforms > 1 else ""
-    return f"phase {figures.phase.position}/{moment.phases}{where}"
+    return f"phase {figures.position}/{moment.phases}{where}"
 
 
 def _when(moment: Moment) -> str:
@@ -83,11 +83,11 @@ class _Column:
     head: str
     width: int
     from_width: int  # minimum width of the terminal for this column
-    cell: Callable[[Figures], str]
+    cell: Callable[[LiveFigures], str]
 
 
 _COLUMNS = (
-    _Column("\nclients", 7, 66, lambda figures: f"{figures.phase.clients:,}"),
+    _Column("\nclients", 7, 66, lambda figures: f"{figures.clients:,}"),
     _Column("objects\n/s", 7, 0, lambda figures: format_rate(figures.objects_per_second)),
     _Column("\nMB/s", 7, 42, lambda figures: format_rate(figures.megabytes_per_second)),
     _Column("p50\n(ms)", 6, 72, lambda figures: format_milliseconds(figures.p50_milliseconds)),
@@ -120,14 +120,8 @@ def _table(moment: Moment, width: int) -> Table:
     return table
 
 
-def _name(figures: Figures, several: bool) -> str:
-    return " + ".join(map(_workload, figures.phase.workloads)) + (f", {figures.platform}" if several else "")
-
-
-def _workload(workload: Workload) -> str:
-    """Return what a workload does, without the size if it follows from the objects of another workload."""
-    size = f" {format_size(workload.work.mean_bytes)}" if workload.work.mean_bytes else ""
-    return f"{workload.work.operation_label}{size} x {workload.objects_per_session} {workload.variant}".rstrip()
+def _name(figures: LiveFigures, several: bool) -> str:
+    return figures.name + (f", {figures.platform}" if several else "")
 
 
 def _history(counts: Sequence[int], width: int) -> str:
@@ -142,7 +136,7 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(_BARS[round(value / greatest * (len(_BARS) - 1))] if greatest else _BARS[0] for value in values)
 
 
-def _cpu_words(figures: Figures) -> list[str]:
+def _cpu_words(figures: LiveFigures) -> list[str]:
     for name, percent in (("server", figures.server_cpu_percent), ("host", figures.host_cpu_percent)):
         if percent is not None:
             return [f"{name} cpu {format_percent(percent)}"]

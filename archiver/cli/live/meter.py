@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from archiver.engine.run import ServerLately
 from archiver.engine.worker.phase_run import REPORT_SECONDS
 from archiver.measure.histogram import Histogram, HistogramPart, index_of, merged, percentiles
 from archiver.measure.reports import INTERVAL_NS, IntervalReport, PartTally, Tally
-from archiver.web.live_state import LogLine
+from archiver.values.sizes import format_size
+from archiver.web.live_state import LiveFigures, LiveState, LogLine
 from results.recorded.model import ServerUsage
 from scenarios.model import Phase, Scenario
 
@@ -34,37 +36,6 @@ _SERVICE_INDICES = index_of(np.array([round(each * 1e9) for each in SERVICE_BOUN
 LOG_LINES = 20
 _REPORT_INTERVALS = round(REPORT_SECONDS * 1e9 / INTERVAL_NS) + 1  # some workers may not have reported these yet
 _LAST_INTERVALS = round(LAST_SECONDS * 1e9 / INTERVAL_NS)
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Performance of a phase: for a finished phase in its measured time, for the current phase in the last seconds.
-
-    Unknown values are None. MB are 10^6 bytes; latency is the objects' service time.
-    """
-
-    phase: Phase
-    platform: str
-    errors: int  # errors of the phase
-    objects_per_second: float | None = None
-    megabytes_per_second: float | None = None
-    p50_milliseconds: float | None = None
-    p99_milliseconds: float | None = None
-    server: ServerUsage | None = None
-
-    @property
-    def server_cpu_percent(self) -> float | None:
-        """CPU of the server's processes; 100 = one core."""
-        return self.server.cpu_percent if self.server is not None else None
-
-    @property
-    def host_cpu_percent(self) -> float | None:
-        """CPU of all cores of the server's host."""
-        return self.server.host_cpu_percent if self.server is not None else None
-
-    @property
-    def disk_busy_percent(self) -> float | None:
-        return self.server.disk_busy_percent if self.server is not None else None
 
 
 @dataclass(slots=True)
@@ -92,25 +63,12 @@ class Totals:
         return [int(count) for count in np.bincount(within, part.counts, len(SERVICE_BOUNDS_SECONDS) + 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """The state of a run at one moment."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment(LiveState):
+    """The state of a run at one moment, with what only its own process shows."""
 
     title: str
-    phases: int  # planned phases
-    platforms: int
-    seconds: float  # since the first phase began
-    seconds_left: float | None  # None before one phase has finished
-    current: Figures | None
-    finished: Sequence[Figures]  # the last few, oldest first
-    objects_by_second: Sequence[int]  # of the last minute, without the times between phases
     totals: Mapping[tuple[str, str], Totals]  # by platform and operation
-    log: Sequence[LogLine]  # the last events, oldest first
-
-    @property
-    def errors(self) -> int:
-        """Errors of the whole run on all platforms, so far."""
-        return sum(totals.errors for totals in self.totals.values())
 
     @property
     def tried(self) -> list[str]:
@@ -137,7 +95,7 @@ class Meter:
         self._began: float | None = None  # start of the first phase; in seconds of the clock, as all times here
         self._position_began = 0.0
         self._current: _Current | None = None
-        self._finished: deque[Figures] = deque(maxlen=FINISHED_SHOWN)
+        self._finished: deque[LiveFigures] = deque(maxlen=FINISHED_SHOWN)
         self._by_second: dict[int, int] = {}
         self._totals: dict[tuple[str, str], Totals] = {}
         self._log: deque[LogLine] = deque(maxlen=LOG_LINES)
@@ -195,11 +153,13 @@ class Meter:
             self._forget_before(newest - HISTORY_SECONDS)
             current = self._current
             return Moment(
+                written_at=time.time(),
                 title=self._title,
                 phases=self._phases,
                 platforms=self._platforms,
                 seconds=now - self._began if self._began is not None else 0.0,
                 seconds_left=self._seconds_left(now),
+                errors=sum(totals.errors for totals in self._totals.values()),
                 current=current.figures(self._clock_ns()) if current is not None and not current.ended else None,
                 finished=tuple(self._finished),
                 objects_by_second=[count for second, count in sorted(self._by_second.items()) if second <= newest],
@@ -267,22 +227,22 @@ class _Current:
         """Return the first interval that some worker may not have reported."""
         return 0 if self.start_ns is None else (now_ns - self.start_ns) // INTERVAL_NS - _REPORT_INTERVALS
 
-    def figures(self, now_ns: int) -> Figures:
+    def figures(self, now_ns: int) -> LiveFigures:
         until = self.told_up_to(now_ns)
         since = max(0, until - _LAST_INTERVALS)
         here = [interval for index, interval in self.intervals.items() if since <= index < until]
         seconds = max(0, until - since) * INTERVAL_NS / 1e9
         known = seconds >= REPORT_SECONDS
         p50, p99 = _p50_and_p99([interval.service.part() for interval in here] if known else [])
-        return Figures(
-            phase=self.phase,
-            platform=self.platform,
+        return _figures(
+            self.phase,
+            self.platform,
+            self.server_lately(LAST_SECONDS),
             errors=self.errors,
             objects_per_second=sum(interval.objects for interval in here) / seconds if known else None,
             megabytes_per_second=sum(interval.bytes for interval in here) / seconds / 1e6 if known else None,
             p50_milliseconds=p50,
             p99_milliseconds=p99,
-            server=self.server_lately(LAST_SECONDS),
         )
 
 
@@ -298,7 +258,7 @@ def _newest_second(now: float) -> int:
     return int(now - REPORT_SECONDS) - 1
 
 
-def _of_finished(outcome: PhaseOutcome, platform: str) -> Figures:
+def _of_finished(outcome: PhaseOutcome, platform: str) -> LiveFigures:
     rows = [row for row in outcome.histograms if row.quantity == "object_service"]
     p50, p99 = _p50_and_p99(
         [
@@ -306,16 +266,36 @@ def _of_finished(outcome: PhaseOutcome, platform: str) -> Figures:
             for row in rows
         ]
     )
-    return Figures(
-        phase=outcome.phase,
-        platform=platform,
+    return _figures(
+        outcome.phase,
+        platform,
+        outcome.results[0].server if outcome.results else None,  # no results: the first objects were refused
         errors=sum(result.errors for result in outcome.results),
         objects_per_second=sum(result.objects_per_second for result in outcome.results),
         megabytes_per_second=sum(result.megabytes_per_second for result in outcome.results),
         p50_milliseconds=p50,
         p99_milliseconds=p99,
-        server=outcome.results[0].server if outcome.results else None,  # no results: the first objects were refused
     )
+
+
+def _figures(phase: Phase, platform: str, server: ServerUsage | None, **measured: Any) -> LiveFigures:
+    return LiveFigures(
+        label=phase.label,
+        name=" + ".join(map(_name, phase.workloads)),
+        position=phase.position,
+        platform=platform,
+        clients=phase.clients,
+        server_cpu_percent=server.cpu_percent if server is not None else None,
+        host_cpu_percent=server.host_cpu_percent if server is not None else None,
+        disk_busy_percent=server.disk_busy_percent if server is not None else None,
+        **measured,
+    )
+
+
+def _name(workload: Workload) -> str:
+    """Return what a workload does, without the size if it follows from the objects of another workload."""
+    size = f" {format_size(workload.work.mean_bytes)}" if workload.work.mean_bytes else ""
+    return f"{workload.work.operation_label}{size} x {workload.objects_per_session} {workload.variant}".rstrip()
 
 
 def _p50_and_p99(parts: Sequence[HistogramPart]) -> tuple[float | None, float | None]:

@@ -14,8 +14,9 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from archiver.cli.live.meter import LAST_SECONDS, SERVICE_BOUNDS_SECONDS, Figures, Meter, Totals
+from archiver.cli.live.meter import LAST_SECONDS, SERVICE_BOUNDS_SECONDS, Meter, Totals
 from archiver.values.errors import UsageError
+from archiver.web.live_state import LiveFigures
 
 HOST = "127.0.0.1"
 _LATELY = f"in the last {LAST_SECONDS:.0f} s"
@@ -82,11 +83,11 @@ def _service_times(totals: Mapping[tuple[str, str], Totals]) -> HistogramMetricF
     return family
 
 
-def _of_phase(figures: Figures) -> Iterator[GaugeMetricFamily]:
+def _of_phase(figures: LiveFigures) -> Iterator[GaugeMetricFamily]:
     """Yield the metrics of the current phase, without unknown values."""
     for name, text, value, unit in (
-        ("archiver_phase", "Number of the current phase, from 1.", figures.phase.position, 1),
-        ("archiver_phase_clients", "Its clients.", figures.phase.clients, 1),
+        ("archiver_phase", "Number of the current phase, from 1.", figures.position, 1),
+        ("archiver_phase_clients", "Its clients.", figures.clients, 1),
         ("archiver_objects_per_second", f"Objects per second {_LATELY}.", figures.objects_per_second, 1),
         ("archiver_bytes_per_second", f"Bytes per second {_LATELY}.", figures.megabytes_per_second, 1e6),
         (
