@@ -28,7 +28,6 @@ the file's metadata); null means unknown:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -36,6 +35,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 from archiver.values.errors import UsageError, other_version
 from archiver.values.record import Operation
 from archiver.values.retention import RetentionMode
+from archiver.values.typed import typed_json
 
 VERSION = 2
 OPERATIONS = (*(operation.label for operation in Operation), "list", "other")
@@ -109,7 +110,8 @@ class TracedOperation(NamedTuple):
     attempts: int = 1
 
 
-class Origin(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Origin:
     """Origin of operations. ``kind``: operation-log, capture, tsm, model, or the kind of log (aws, minio ...)."""
 
     kind: str
@@ -241,7 +243,9 @@ class TraceWriter:
         self._write_pending()
         info = replace(self._info, operations=self._rows, streams=len(self._clients), rises=self._rises)
         try:
-            self._writer.add_key_value_metadata(_metadata_of(info))
+            self._writer.add_key_value_metadata(
+                {_PREFIX + "version": str(VERSION), _PREFIX + "info": msgspec.json.encode(info).decode()}
+            )
             self._writer.close()
             self._partial.replace(self._path)
         except OSError as error:
@@ -372,18 +376,10 @@ def _info_of(path: Path, file: pq.ParquetFile) -> TraceInfo:
         raise UsageError(other_version(path, keys[_PREFIX + "version"], VERSION))
     _check_schema(path, file.schema_arrow)
     try:
-        document = json.loads(keys[_PREFIX + "info"])
-        return TraceInfo(
-            began_at_ns=int(document["began_at_ns"]),
-            origins=tuple(Origin(str(each["kind"]), str(each["name"])) for each in document["origins"]),
-            changes=tuple(str(change) for change in document["changes"]),
-            anonymised=bool(document["anonymised"]),
-            operations=file.metadata.num_rows,
-            streams=int(document["streams"]),
-            rises=bool(document["rises"]),
-        )
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        info = typed_json(keys[_PREFIX + "info"], TraceInfo)
+    except (KeyError, msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path}: its metadata are not those of a trace: {error!r}") from error
+    return replace(info, operations=file.metadata.num_rows)
 
 
 def _check_schema(path: Path, schema: pa.Schema) -> None:
@@ -393,19 +389,6 @@ def _check_schema(path: Path, schema: pa.Schema) -> None:
             raise UsageError(f"{path}: has no column {field.name}, which every trace has")
         if schema.field(place).type != field.type:
             raise UsageError(f"{path}: column {field.name} is {schema.field(place).type}, not {field.type}")
-
-
-def _metadata_of(info: TraceInfo) -> dict[str, str]:
-    document = {
-        "began_at_ns": info.began_at_ns,
-        "origins": [origin._asdict() for origin in info.origins],
-        "changes": list(info.changes),
-        "anonymised": info.anonymised,
-        "operations": info.operations,
-        "streams": info.streams,
-        "rises": info.rises,
-    }
-    return {_PREFIX + "version": str(VERSION), _PREFIX + "info": json.dumps(document)}
 
 
 def _decoded(path: Path, file: pq.ParquetFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -369,7 +370,7 @@ def _document(file: Path, summary: Summary) -> dict[str, Any]:
         "file": str(file),
         "sha256": summary.sha256,
         "began_at_epoch_ns": info.began_at_ns,
-        "origins": [origin._asdict() for origin in info.origins],
+        "origins": [asdict(origin) for origin in info.origins],
         "changes": list(info.changes),
         "anonymised": info.anonymised,
         "rows": info.operations,

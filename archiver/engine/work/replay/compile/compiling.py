@@ -299,7 +299,7 @@ class _Compilation:
 
 def _origin(info: TraceInfo) -> str:
     """Return a description of the trace's origin and its later processing."""
-    return "; ".join([", ".join(f"{kind} {name}".strip() for kind, name in info.origins), *info.changes])
+    return "; ".join([", ".join(f"{origin.kind} {origin.name}".strip() for origin in info.origins), *info.changes])
 
 
 def _counts(values: NDArray[Any]) -> dict[int, int]:
