@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from archiver.values.content import Checksum
 from archiver.values.retention import Lock
 from archiver.values.sizes import format_size
+from scenarios.notation.ranges import KeyRange
 from scenarios.notation.units import Seconds, SizeBytes
-from scenarios.reading.phase_checks import nearest
+from scenarios.reading.phase_checks import CLIENTS_MAX, OBJECT_BYTES_MAX, nearest
 from scenarios.reading.phases import (
+    OBJECTS_MAX,
+    SECONDS_MAX,
     ArrivalsTable,
     AsideTable,
     PhaseTable,
@@ -39,24 +42,24 @@ SweepOperation = Literal[
 class StopTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Stop rule of a file. Defaults are those of the built-in scenario dr550."""
 
-    warm_up_sessions: int = 1
-    warm_up_seconds: Seconds = Seconds(0.5)
-    sessions_min: int = 3
-    large_sessions_min: int = 2
+    warm_up_sessions: Annotated[int, KeyRange(0, OBJECTS_MAX)] = 1
+    warm_up_seconds: Annotated[Seconds, KeyRange(0, SECONDS_MAX)] = Seconds(0.5)
+    sessions_min: Annotated[int, KeyRange(1, OBJECTS_MAX)] = 3
+    large_sessions_min: Annotated[int, KeyRange(1, OBJECTS_MAX)] = 2
     large_session: SizeBytes = SizeBytes(100_000_000)
-    seconds_min: Seconds = Seconds(3)
-    seconds_max: Seconds = Seconds(10)
-    bytes_max: SizeBytes = SizeBytes(256_000_000)
-    client_bytes_max: SizeBytes = SizeBytes(130_000_000)
-    precision: float = 0.05
+    seconds_min: Annotated[Seconds, KeyRange(0, SECONDS_MAX, is_above=True)] = Seconds(3)
+    seconds_max: Annotated[Seconds, KeyRange(0, SECONDS_MAX)] = Seconds(10)
+    bytes_max: Annotated[SizeBytes, KeyRange(1)] = SizeBytes(256_000_000)
+    client_bytes_max: Annotated[SizeBytes, KeyRange(1)] = SizeBytes(130_000_000)
+    precision: Annotated[float, KeyRange(0, OBJECTS_MAX)] = 0.05
 
 
 class SweepTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     name: str
     operation: SweepOperation
-    object_sizes: tuple[SizeBytes, ...]
-    objects_per_session: tuple[int, ...]
-    clients: tuple[int, ...]
+    object_sizes: Annotated[tuple[SizeBytes, ...], KeyRange(1, OBJECT_BYTES_MAX)]
+    objects_per_session: Annotated[tuple[int, ...], KeyRange(1, OBJECTS_MAX)]
+    clients: Annotated[tuple[int, ...], KeyRange(1, CLIENTS_MAX)]
     locks: tuple[Lock, ...] = ()
     checksums: tuple[Checksum, ...] = ()
     retain_for: Seconds | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from types import NoneType
-from typing import Any, get_args, get_origin
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -226,7 +226,7 @@ def _value(text: str, kind: type[msgspec.Struct], key: str) -> Any:
     """Return the TOML value of a text, or the text itself. In a key that accepts a list, commas separate values."""
     if kind is _ChosenSet:  # a name such as 3.8 must stay text
         return text.strip("\"'")
-    hint = next(field.type for field in fields_of(kind) if field.name == key)
+    hint = get_type_hints(kind)[key]
     if _takes_list(hint, text) and not text.startswith("["):
         return [_toml(part.strip()) for part in text.split(",")]
     return _toml(text)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite
 
 from archiver.values.errors import ScenarioError
-from archiver.values.retention import PHASE_SECONDS_MAX, SHORTEST_SECONDS, Lock
+from archiver.values.retention import SHORTEST_SECONDS, Lock
 from archiver.values.sizes import format_duration
 from scenarios.model import OBJECTS_PER_SESSION_MAX, Phase
+from scenarios.notation.ranges import check_ranges
 from scenarios.reading.phases import (
-    SHARE_MAX,
+    OBJECTS_MAX,
+    SECONDS_MAX,
     SIZES_MAX,
     ArrivalsTable,
     PhaseTable,
@@ -31,12 +32,9 @@ from scenarios.reading.replay_phases import check_replay
 from scenarios.work.mix import CHANGES, MAKES_OBJECTS, WRITES_CONTENT, Mix
 
 OBJECT_BYTES_MAX = 64 << 20
-SECONDS_MAX = PHASE_SECONDS_MAX  # the ledger records retain-until dates of a phase this far ahead
 PART_BYTES_MIN = 5 << 20  # minimum of all parts but the last, by S3
 CLIENTS_MAX = 100_000  # of a phase; a larger number is a typing error
-OBJECTS_MAX = 20_000_000  # archived by a workload, or due sessions: they are assigned before the workload begins
 WORKLOADS_MAX = 300  # maximum of one copy
-RATE_MAX = 1e6
 EVERY_SECONDS_MIN = 0.001
 
 
@@ -98,8 +96,7 @@ def _check_extent(table: PhaseTable, key: str) -> None:
         )
     if table.infrastructure and not table.replay:
         raise ScenarioError(f"{key}: infrastructure needs a [[phase.replay]] in the same phase")
-    if table.copies is not None and table.copies < 1:
-        raise ScenarioError(f"{key}: copies: {table.copies} is not possible; it must be at least 1")
+    check_ranges(table, key)
     for workload in table.workload:
         counts = workload.client_counts
         if not counts or min(counts) < 1 or len(set(counts)) < len(counts):
@@ -119,17 +116,15 @@ def _check_extent(table: PhaseTable, key: str) -> None:
 
 
 def _check_workload(table: WorkloadTable, key: str, allow_large_sessions: bool) -> None:
+    check_ranges(table, key)
     if (table.operation is None) == (not table.transactions):
         raise ScenarioError(f"{key}: write either operation, or transactions with their steps and shares")
     if len(table.transactions) > SIZES_MAX:
         raise ScenarioError(f"{key}: transactions: write at most {SIZES_MAX}")
     for transaction in table.transactions:
-        if not transaction.steps or not 0 < transaction.share <= SHARE_MAX:
-            raise ScenarioError(f"{key}: transactions: each needs steps, and a share above 0 and up to 1e9")
-    if not 1 <= table.objects_per_session <= OBJECTS_MAX:
-        raise ScenarioError(
-            f"{key}: objects_per_session: {table.objects_per_session} is not possible; write at least 1"
-        )
+        check_ranges(transaction, key, "transactions: ")
+        if not transaction.steps:
+            raise ScenarioError(f"{key}: transactions: each needs steps")
     if table.objects_per_session > OBJECTS_PER_SESSION_MAX and not allow_large_sessions:
         raise ScenarioError(
             f"{key}: objects_per_session: {table.objects_per_session} is above {OBJECTS_PER_SESSION_MAX}, the maximum "
@@ -142,8 +137,6 @@ def _check_workload(table: WorkloadTable, key: str, allow_large_sessions: bool) 
         _check_arrivals(table, table.arrivals, f"{key}: arrivals")
     _check_locks(table, key)
     _check_aside(table, key)
-    if table.deadline is not None and not 0 < table.deadline <= SECONDS_MAX:
-        raise ScenarioError(f"{key}: deadline must be above 0s and at most {format_duration(SECONDS_MAX)}")
 
 
 def _writes(table: WorkloadTable) -> bool:
@@ -190,16 +183,11 @@ def _check_end(table: WorkloadTable, key: str) -> None:
             f"{' and '.join(ends) or 'none of these'}"
         )
     seconds = table.seconds
-    if seconds is not None and not 0 < seconds <= SECONDS_MAX:
-        raise ScenarioError(f"{key}: seconds must be above 0s and at most {format_duration(SECONDS_MAX)}")
     if table.warm_up and (seconds is None or table.warm_up >= seconds):
         raise ScenarioError(f"{key}: warm_up is a part of seconds and must be shorter, because the rest is measured")
-    counted = table.objects if table.objects is not None else table.fill
-    if counted is not None:
-        if table.operation != "archive" or table.arrivals is not None:
-            raise ScenarioError(f"{key}: {ends[0]} is for operation archive in a closed loop, without arrivals")
-        if not 1 <= counted <= OBJECTS_MAX:
-            raise ScenarioError(f"{key}: {ends[0]}: {counted} is not possible; write 1 to {OBJECTS_MAX}")
+    is_counted = table.objects is not None or table.fill is not None
+    if is_counted and (table.operation != "archive" or table.arrivals is not None):
+        raise ScenarioError(f"{key}: {ends[0]} is for operation archive in a closed loop, without arrivals")
     if table.until is not None and (seconds is None or len(table.client_counts) > 1):
         raise ScenarioError(f"{key}: until needs seconds, its maximum duration, and one number of clients")
     is_bounded = seconds is None or table.arrivals is not None
@@ -215,9 +203,7 @@ def _check_end(table: WorkloadTable, key: str) -> None:
 def _check_arrivals(table: WorkloadTable, arrivals: ArrivalsTable, key: str) -> None:
     if table.seconds is None:
         raise ScenarioError(f"{key} need seconds: the time in which sessions are due")
-    rates = [rate for rate in (arrivals.per_second, arrivals.to_per_second) if rate is not None]
-    if not all(0 <= rate <= RATE_MAX for rate in rates):
-        raise ScenarioError(f"{key}: rates are per second, and must be from 0 to {RATE_MAX:,.0f}")
+    check_ranges(arrivals, key)
     if (arrivals.kind == "ramp") != (arrivals.to_per_second is not None):
         raise ScenarioError(f"{key}: to_per_second is the last rate of a ramp; write both or neither")
     if arrivals.kind != "bursts" and (arrivals.burst_sessions or arrivals.every is not None):
@@ -227,8 +213,6 @@ def _check_arrivals(table: WorkloadTable, arrivals: ArrivalsTable, key: str) -> 
         not 1 <= arrivals.burst_sessions <= OBJECTS_MAX or every is None or every < EVERY_SECONDS_MIN
     ):
         raise ScenarioError(f"{key}: bursts need burst_sessions of at least 1, and every of at least 1ms")
-    if not 0 <= arrivals.backlog_max <= OBJECTS_MAX:
-        raise ScenarioError(f"{key}: backlog_max must be from 0 to {OBJECTS_MAX}")
 
 
 def _check_locks(table: WorkloadTable, key: str) -> None:
@@ -247,8 +231,7 @@ def _check_aside(table: WorkloadTable, key: str) -> None:
     aside = table.aside
     if aside is None:
         return
-    if not (isfinite(aside.per_operation) and 0 < aside.per_operation <= 10):
-        raise ScenarioError(f"{key}: aside.per_operation must be above 0 and at most 10")
+    check_ranges(aside, key, "aside.")
     if aside.data == table.data:
         raise ScenarioError(
             f"{key}: aside.data: {aside.data!r} is the data set of the workload itself; give the aside its own"

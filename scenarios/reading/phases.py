@@ -14,9 +14,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from archiver.values.content import Checksum
-from archiver.values.retention import Lock
+from archiver.values.retention import PHASE_SECONDS_MAX, Lock
 from scenarios.model import Phase, Workload
 from scenarios.notation.distribution import Sizes
+from scenarios.notation.ranges import KeyRange
 from scenarios.notation.sizes import SHARE_MAX as SHARE_MAX
 from scenarios.notation.sizes import SIZES_MAX as SIZES_MAX
 from scenarios.notation.sizes import SizesTable as SizesTable
@@ -26,6 +27,10 @@ from scenarios.reading.replay_phases import ReplayingTable, expand_replay
 from scenarios.work.mix import ArrivalKind, Arrivals, Aside, Keys, Mix, OperationName, Transaction
 
 ZIPF_EXPONENT = 0.99
+SECONDS_MAX = PHASE_SECONDS_MAX  # the ledger records retain-until dates of a phase this far ahead
+OBJECTS_MAX = 20_000_000  # archived by a workload, or due sessions: they are assigned before the workload begins
+RATE_MAX = 1_000_000
+SCALE_MAX = 1_000_000_000
 # Keys that accept "users" or "20 users". Counts are rounded up; a rate may be fractional.
 _COUNTS = frozenset(("clients", "objects_per_session", "objects", "fill", "bytes_max", "burst_sessions", "backlog_max"))
 SCALED = _COUNTS | {"copies", "per_second", "to_per_second"}
@@ -35,30 +40,30 @@ Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 class TransactionTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     steps: tuple[OperationName, ...]
-    share: float
+    share: Annotated[float, KeyRange(0, SHARE_MAX, is_above=True)]
 
 
 class AsideTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     name: Name
     data: Name
     sizes: SizesTable | str | int
-    per_operation: float
+    per_operation: Annotated[float, KeyRange(0, 10, is_above=True)]
 
 
 class ArrivalsTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     kind: ArrivalKind
-    per_second: float
-    to_per_second: float | None = None
+    per_second: Annotated[float, KeyRange(0, RATE_MAX)]
+    to_per_second: Annotated[float | None, KeyRange(0, RATE_MAX)] = None
     burst_sessions: int = 0
     every: Seconds | None = None
-    backlog_max: int = 1000
+    backlog_max: Annotated[int, KeyRange(0, OBJECTS_MAX)] = 1000
 
 
 class WorkloadTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     name: Name
     application: Name | None = None
     clients: int | tuple[int, ...]
-    objects_per_session: int = 1
+    objects_per_session: Annotated[int, KeyRange(1, OBJECTS_MAX)] = 1
     operation: OperationName | None = None
     transactions: tuple[TransactionTable, ...] = ()
     data: Name
@@ -69,12 +74,12 @@ class WorkloadTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     part: SizeBytes | None = None
     aside: AsideTable | None = None
     arrivals: ArrivalsTable | None = None
-    deadline: Seconds | None = None
+    deadline: Annotated[Seconds | None, KeyRange(0, SECONDS_MAX, is_above=True)] = None
     begins: Seconds = Seconds(0)
     warm_up: Seconds = Seconds(0)
-    seconds: Seconds | None = None
-    objects: int | None = None
-    fill: int | None = None
+    seconds: Annotated[Seconds | None, KeyRange(0, SECONDS_MAX, is_above=True)] = None
+    objects: Annotated[int | None, KeyRange(1, OBJECTS_MAX)] = None
+    fill: Annotated[int | None, KeyRange(1, OBJECTS_MAX)] = None
     after: str | None = None
     until: str | None = None
     bytes_max: SizeBytes | None = None
@@ -104,7 +109,7 @@ class WorkloadTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
 class PhaseTable(ReplayingTable, forbid_unknown_fields=True, frozen=True, kw_only=True):
     name: Name
     workload: tuple[WorkloadTable, ...] = ()
-    copies: int | None = None
+    copies: Annotated[int | None, KeyRange(1)] = None
     load: bool = False
     cache: Literal["drop", "keep"] = "drop"
     ceiling: bool = False
@@ -114,7 +119,8 @@ class PhaseTable(ReplayingTable, forbid_unknown_fields=True, frozen=True, kw_onl
 class ScaleTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     name: Name  # such as tiles: the name that represents the number elsewhere in the file
     each: Name  # such as tile: name of a copy
-    values: tuple[float, ...] = ()  # scales in sequence; empty: the scenario only searches
+    # Scales in sequence; empty: the scenario only searches.
+    values: Annotated[tuple[float, ...], KeyRange(0, SCALE_MAX, is_above=True)] = ()
     quick: dict[str, Any] = {}
 
 
@@ -122,7 +128,7 @@ class SearchTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     first: int
     last: int
     step: int = 1
-    repeat: int = 3
+    repeat: Annotated[int, KeyRange(1, 100)] = 3  # trials at the edge
     quick: dict[str, Any] = {}
 
 

@@ -27,6 +27,7 @@ from archiver.values.retention import SHORTEST_SECONDS, Lock
 from archiver.values.typed import typed
 from scenarios.criteria import check_names, read_criterion
 from scenarios.model import OBJECTS_PER_SESSION_MAX, Order, Phase, Scenario, SearchRange, Workload
+from scenarios.notation.ranges import check_ranges
 from scenarios.notation.units import decode
 from scenarios.reading.file_tables import (
     FileTable,
@@ -37,14 +38,11 @@ from scenarios.reading.file_tables import (
 )
 from scenarios.reading.overrides import apply_overrides, check_own_stops, check_stop_overrides, settable_keys
 from scenarios.reading.phase_checks import (
-    CLIENTS_MAX,
-    OBJECT_BYTES_MAX,
-    OBJECTS_MAX,
-    SECONDS_MAX,
     check_phases,
     nearest,
 )
 from scenarios.reading.phases import (
+    SCALE_MAX,
     SCALED,
     ScaleTable,
     SearchTable,
@@ -53,8 +51,6 @@ from scenarios.reading.phases import (
 )
 from scenarios.work.mix import ArrivalKind, Keys, OperationName
 from scenarios.work.sessions import InWindow, Sessions, StopRule, UntilPrecise
-
-SCALE_MAX = 1_000_000_000
 
 
 class _ScaleTables(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,8 +246,7 @@ def _scales(document: dict[str, Any], where: str) -> tuple[float | None, ...]:
         return (float(search.first),)
     if not scale.values or len(set(scale.values)) < len(scale.values):
         raise ScenarioError(f"{where}: scale.values: write at least one, and each once; or write [search]")
-    if not all(0 < value <= SCALE_MAX for value in scale.values):
-        raise ScenarioError(f"{where}: scale.values: each must be above 0 and at most {SCALE_MAX:,}")
+    check_ranges(scale, where, "scale.")
     return scale.values
 
 
@@ -263,8 +258,7 @@ def _check_search(search: SearchTable, where: str) -> None:
         )
     if search.first % search.step or search.last % search.step:
         raise ScenarioError(f"{where}: search: first and last must be multiples of step ({search.step})")
-    if not 1 <= search.repeat <= 100:
-        raise ScenarioError(f"{where}: search.repeat: {search.repeat} is not possible; the edge needs 1 to 100 trials")
+    check_ranges(search, where, "search.")
 
 
 def _scenario(
@@ -477,8 +471,6 @@ def _check_lists(sweep: SweepTable, key: str) -> None:
             raise ScenarioError(f"{key}: {name} is empty; name at least one")
         if len(set(values)) < len(values):
             raise ScenarioError(f"{key}: {name}: an entry occurs twice; name each once")
-        if min(values) < 1:
-            raise ScenarioError(f"{key}: {name}: {min(values)} is not possible; every entry must be at least 1")
     for name in ("locks", "checksums"):
         values = getattr(sweep, name)
         if len(set(values)) < len(values):
@@ -489,33 +481,18 @@ def _check_lists(sweep: SweepTable, key: str) -> None:
 
 def _check_limits(sweep: SweepTable, key: str, allow_large_sessions: bool) -> None:
     most = max(sweep.objects_per_session)
-    if max(sweep.clients) > CLIENTS_MAX:
-        raise ScenarioError(f"{key}: clients: {max(sweep.clients)} is above {CLIENTS_MAX}, the maximum of a phase")
-    if max(sweep.object_sizes) > OBJECT_BYTES_MAX:
-        raise ScenarioError(f"{key}: object_sizes: {max(sweep.object_sizes)} bytes is above the limit of 64MiB")
+    check_ranges(sweep, key)
     if most > OBJECTS_PER_SESSION_MAX and not allow_large_sessions:
         raise ScenarioError(
             f"{key}: objects_per_session: {most} is above {OBJECTS_PER_SESSION_MAX}, the maximum of a session in this "
             "study; --allow-large-sessions allows more"
         )
-    if most > OBJECTS_MAX:
-        raise ScenarioError(f"{key}: objects_per_session: more than {OBJECTS_MAX} are not possible")
 
 
 def _check_stop(stop: StopTable, has_one_client: bool, key: str) -> None:
-    for name in ("sessions_min", "large_sessions_min"):
-        if not 1 <= getattr(stop, name) <= OBJECTS_MAX:
-            raise ScenarioError(f"{key}: stop.{name} must be at least 1, and at most {OBJECTS_MAX}")
-    for name in ("warm_up_sessions", "precision"):
-        if not 0 <= getattr(stop, name) <= OBJECTS_MAX:
-            raise ScenarioError(f"{key}: stop.{name} must be a number of at least 0, and at most {OBJECTS_MAX}")
-    for name in ("warm_up_seconds", "seconds_min", "seconds_max"):
-        if getattr(stop, name) > SECONDS_MAX:
-            raise ScenarioError(f"{key}: stop.{name} is above {SECONDS_MAX:.0f}s, the maximum of a phase")
-    if not stop.seconds_min > 0 or (has_one_client and stop.seconds_min > stop.seconds_max):
-        raise ScenarioError(f"{key}: stop.seconds_min must be above 0s and not above stop.seconds_max")
-    if stop.bytes_max < 1 or stop.client_bytes_max < 1:
-        raise ScenarioError(f"{key}: stop.bytes_max and stop.client_bytes_max must be at least 1 byte")
+    check_ranges(stop, key, "stop.")
+    if has_one_client and stop.seconds_min > stop.seconds_max:
+        raise ScenarioError(f"{key}: stop.seconds_min must not be above stop.seconds_max")
 
 
 def _check_retain_for(sweep: SweepTable, key: str) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from archiver.values.errors import ScenarioError
 from archiver.values.retention import PHASE_SECONDS_MAX
 from scenarios.model import Phase, Workload
+from scenarios.notation.ranges import KeyRange
 from scenarios.notation.units import Seconds, SizeBytes
 from scenarios.work.application_model import ModelTable, application_model
 from scenarios.work.infrastructure import Infrastructure, InfrastructureTable, infrastructure
@@ -38,11 +39,12 @@ class ReplayingTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
     name: str
     replay: tuple[ReplayTable, ...] = ()
     infrastructure: tuple[InfrastructureTable, ...] = ()
-    speed: float = 1.0
-    shift: Seconds = Seconds(1)  # between the starts of two successive sets
-    tolerance: Seconds = Seconds(0.01)
+    speed: Annotated[float, KeyRange(1 / SPEED_MAX, SPEED_MAX)] = 1.0
+    # Between the starts of two successive sets.
+    shift: Annotated[Seconds, KeyRange(0, PHASE_SECONDS_MAX)] = Seconds(1)
+    tolerance: Annotated[Seconds, KeyRange(0, 60, is_above=True)] = Seconds(0.01)
     seconds: Seconds | None = None  # length of a model's trace
-    capacity_scale: float = 1.0
+    capacity_scale: Annotated[float, KeyRange(CAPACITY_SCALE_MIN, 1)] = 1.0
     model_seed: int = 0
 
 
@@ -51,17 +53,6 @@ def check_replay(table: ReplayingTable, key: str) -> None:
     names = [each.name for each in table.replay]
     if len(set(names)) < len(names):
         raise ScenarioError(f"{key}: replay: a name is used twice; give each its own")
-    if not 1 / SPEED_MAX <= table.speed <= SPEED_MAX:
-        raise ScenarioError(f"{key}: speed: {table.speed:g} is not possible; it must be between 0.001 and 1000")
-    if not CAPACITY_SCALE_MIN <= table.capacity_scale <= 1:
-        raise ScenarioError(
-            f"{key}: capacity_scale: {table.capacity_scale:g} is not possible; it must be between "
-            f"{CAPACITY_SCALE_MIN:g} and 1"
-        )
-    if not 0 <= table.shift <= PHASE_SECONDS_MAX or not 0 < table.tolerance <= 60:
-        raise ScenarioError(
-            f"{key}: shift must be at most {PHASE_SECONDS_MAX:.0f}s, tolerance above 0s and at most 60s"
-        )
     for each in table.replay:
         own = f"{key}: replay {each.name!r}"
         if (each.trace is None) == (each.model is None):

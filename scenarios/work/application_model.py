@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from archiver.values.errors import ScenarioError
 from archiver.values.typed import typed
 from scenarios.notation.distribution import Sizes
+from scenarios.notation.ranges import KeyRange, check_ranges
 from scenarios.notation.sizes import SHARE_MAX, SizesTable, sizes_of
 from scenarios.notation.units import Seconds, SizeBytes, decode
 from scenarios.work.mix import OperationName
@@ -33,17 +34,17 @@ ZIPF_EXPONENT_MAX = 5.0
 class ModelTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """The table ``model = { ... }`` of a file."""
 
-    streams: int
-    per_second: float
-    busy_share: float = 1.0
-    busy: Seconds | None = None
-    objects_per_session: float = 1.0
-    gap: Seconds | None = None
+    streams: Annotated[int, KeyRange(1, STREAMS_MAX)]
+    per_second: Annotated[float, KeyRange(0, PER_SECOND_MAX, is_above=True)]
+    busy_share: Annotated[float, KeyRange(0, 1, is_above=True)] = 1.0
+    busy: Annotated[Seconds | None, KeyRange(0, SECONDS_MAX, is_above=True)] = None
+    objects_per_session: Annotated[float, KeyRange(1, OBJECTS_PER_SESSION_MAX)] = 1.0
+    gap: Annotated[Seconds | None, KeyRange(0, SECONDS_MAX)] = None
     operations: dict[str, float]
     sizes: SizesTable | str | int
-    zipf_exponent: float = 0.99
-    recent_share: float = 0.0
-    range: SizeBytes | None = None
+    zipf_exponent: Annotated[float, KeyRange(0, ZIPF_EXPONENT_MAX)] = 0.99  # 0: all alike
+    recent_share: Annotated[float, KeyRange(0, 1)] = 0.0  # of the reads
+    range: Annotated[SizeBytes | None, KeyRange(1)] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,40 +77,14 @@ def application_model(table: ModelTable, key: str) -> ApplicationModel:
         if not holds:
             raise ScenarioError(f"{key}: {what}")
 
-    refuse_unless(
-        1 <= table.streams <= STREAMS_MAX, f"streams: {table.streams} is not possible; write 1 to {STREAMS_MAX:,}"
-    )
-    refuse_unless(
-        0 < table.per_second <= PER_SECOND_MAX,
-        f"per_second: {table.per_second:g} operations are not possible; write a rate above 0 and up to "
-        f"{PER_SECOND_MAX:,.0f}",
-    )
-    refuse_unless(
-        0 < table.busy_share <= 1,
-        f"busy_share: {table.busy_share:g} is not possible; write a share above 0 and up to 1 (always busy)",
-    )
+    check_ranges(table, key)
     refuse_unless(
         (table.busy_share == 1) == (table.busy is None),
         "busy, the mean duration of a busy time, is for a busy_share below 1; write both or neither",
     )
-    refuse_unless(table.busy is None or 0 < table.busy <= SECONDS_MAX, "busy must be above 0s and at most 1d")
-    refuse_unless(
-        1 <= table.objects_per_session <= OBJECTS_PER_SESSION_MAX,
-        f"objects_per_session: {table.objects_per_session:g} is not possible; write a mean of 1 to "
-        f"{OBJECTS_PER_SESSION_MAX:,.0f}",
-    )
     refuse_unless(
         (table.objects_per_session == 1) == (table.gap is None),
         "gap, the time between the operations of a session, is for objects_per_session above 1; write both or neither",
-    )
-    refuse_unless(table.gap is None or 0 <= table.gap <= SECONDS_MAX, "gap must be at most 1d")
-    refuse_unless(
-        0 <= table.zipf_exponent <= ZIPF_EXPONENT_MAX,
-        f"zipf_exponent: {table.zipf_exponent:g} is not possible; write 0 (all alike) to {ZIPF_EXPONENT_MAX:g}",
-    )
-    refuse_unless(
-        0 <= table.recent_share <= 1,
-        f"recent_share: {table.recent_share:g} is not possible; write a share of the reads, 0 to 1",
     )
     operations = _operations(table, key)
     does = {name for name, _ in operations}
@@ -118,7 +93,6 @@ def application_model(table: ModelTable, key: str) -> ApplicationModel:
         "range, the length that a range-retrieve reads, is for range-retrieve among the operations; write both or "
         "neither",
     )
-    refuse_unless(table.range is None or table.range >= 1, "range must be at least 1 byte")
     refuse_unless(
         "archive" in does or ("new-version" not in does and not table.recent_share),
         "new-version and recent_share need archive among the operations: they use objects that the trace itself "

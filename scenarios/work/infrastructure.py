@@ -16,13 +16,14 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from archiver.values.errors import ScenarioError
 from archiver.values.retention import PHASE_SECONDS_MAX, Lock
 from scenarios.notation.distribution import Sizes
+from scenarios.notation.ranges import KeyRange, check_ranges
 from scenarios.notation.sizes import SizesTable, sizes_of
 from scenarios.notation.units import Seconds, SizeBytes
 from scenarios.work.base import Archived, Trait, Work
@@ -40,14 +41,16 @@ _FEWEST: dict[Kind, int] = {"clone and deploy": 2, "storage migration": 3}
 
 class InfrastructureTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     kind: Kind
-    capacity: SizeBytes  # of one set
+    capacity: Annotated[SizeBytes, KeyRange(1)]  # of one set
     sizes: SizesTable | str | int = "1MiB"
-    minimum_per_hour: float
-    upgrade_share: float = 0.1  # share of a clone's objects that get a new version
-    clients: int = 4
-    every: Seconds | None = None  # between the starts of two successive instances; None: no pause
-    instances_max: int | None = None
-    seconds: Seconds | None = None  # time in which instances begin; None: as long as the traces take
+    minimum_per_hour: Annotated[float, KeyRange(0, 3600, is_above=True)]
+    upgrade_share: Annotated[float, KeyRange(0, 1, is_above=True)] = 0.1  # of a clone's objects that get a new version
+    clients: Annotated[int, KeyRange(1, CLIENTS_MAX)] = 4
+    # Between the starts of two successive instances; None: no pause.
+    every: Annotated[Seconds | None, KeyRange(0, is_above=True)] = None
+    instances_max: Annotated[int | None, KeyRange(1, INSTANCES_MAX)] = None
+    # Time in which instances begin; None: as long as the traces take.
+    seconds: Annotated[Seconds | None, KeyRange(0, is_above=True)] = None
     quick: dict[str, Any] = {}
 
 
@@ -234,36 +237,19 @@ def infrastructure(table: InfrastructureTable, key: str, capacity_scale: float, 
 
     ``seconds`` is the duration of the phase's traces. Raises ScenarioError, ``key`` in front, for inconsistent values.
     """
+    check_ranges(table, key)
     try:
         sizes = sizes_of(table.sizes)
     except ValueError as wrong:
         raise ScenarioError(f"{key}: {wrong}") from wrong
     if sizes.classes[0][0] < 1 or sizes.largest > OBJECT_BYTES_MAX:
         raise ScenarioError(f"{key}: sizes: an object must have 1 byte to 64MiB")
-    if not 0 < table.minimum_per_hour <= 3600:
-        raise ScenarioError(
-            f"{key}: minimum_per_hour: {table.minimum_per_hour:g} is not possible; it must be above 0 and at most 3600"
-        )
-    if not 0 < table.upgrade_share <= 1:
-        raise ScenarioError(
-            f"{key}: upgrade_share: {table.upgrade_share:g} is not possible; it must be above 0 and at most 1"
-        )
-    if not 1 <= table.clients <= CLIENTS_MAX:
-        raise ScenarioError(f"{key}: clients: {table.clients} is not possible; write 1 to {CLIENTS_MAX}")
-    if table.instances_max is not None and not 1 <= table.instances_max <= INSTANCES_MAX:
-        raise ScenarioError(f"{key}: instances_max: {table.instances_max} is not possible; write 1 to {INSTANCES_MAX}")
-    if table.capacity < 1:
-        raise ScenarioError(f"{key}: capacity: it must be at least 1 byte")
     objects, size_cycle = _set_of(sizes, math.ceil(table.capacity * capacity_scale), _FEWEST[table.kind])
     if objects > OBJECTS_MAX:
         raise ScenarioError(
             f"{key}: {objects:,} objects are too many for one set; write larger sizes, or a lower capacity"
         )
     seconds_max = float(table.seconds) if table.seconds is not None else seconds
-    if table.every is not None and table.every <= 0:
-        raise ScenarioError(f"{key}: every: it must be above 0s; leave it out if instances follow each other")
-    if seconds_max <= 0:
-        raise ScenarioError(f"{key}: seconds: it must be above 0")
     made = Infrastructure(
         table.kind, table.minimum_per_hour, seconds_max, objects, size_cycle, int(table.capacity), capacity_scale,
         table.upgrade_share, table.clients, table.instances_max or 1,

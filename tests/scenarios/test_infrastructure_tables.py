@@ -22,11 +22,11 @@ SIZES = SizesTable(histogram={"1KiB": 3, "8KiB": 1})
 
 
 def made(
-    kind: Any = CLONE, capacity: int = 1_000_000, *, scale: float = 1.0, seconds: float = 60.0, **table: Any
+    kind: Any = CLONE, capacity: int = 1_000_000, *, scale: float = 1.0, trace_seconds: float = 60.0, **table: Any
 ) -> Any:
     table = {"sizes": SIZES, "minimum_per_hour": 6.0, **table}
     asked = InfrastructureTable(kind=kind, capacity=SizeBytes(capacity), **table)
-    return infrastructure(asked, "beside", scale, seconds)
+    return infrastructure(asked, "beside", scale, trace_seconds)
 
 
 @given(
@@ -76,11 +76,11 @@ def test_operations_and_locks_follow_from_kind() -> None:
 
 
 def test_instances_max_grows_with_time_and_for_small_sets() -> None:
-    large = made(capacity=15 * 10**9, sizes="1MiB", seconds=3600.0)
+    large = made(capacity=15 * 10**9, sizes="1MiB", trace_seconds=3600.0)
     assert large.instances_max == 12
-    assert made(capacity=15 * 10**9, sizes="1MiB", seconds=10.0).instances_max == 1
+    assert made(capacity=15 * 10**9, sizes="1MiB", trace_seconds=10.0).instances_max == 1
     assert made(capacity=1000).instances_max == INSTANCES_MAX
-    some = made(capacity=15 * 10**9, scale=1e-3, sizes="1MiB", seconds=60.0)
+    some = made(capacity=15 * 10**9, scale=1e-3, sizes="1MiB", trace_seconds=60.0)
     assert some.instances_max == 112  # a set has 17 objects
     assert made(instances_max=7).instances_max == 7
 
@@ -100,19 +100,19 @@ def test_infrastructure_without_seconds_lasts_as_long_as_traces() -> None:
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"minimum_per_hour": 0.0}, "minimum_per_hour: 0 is not possible; it must be above 0"),
+        ({"minimum_per_hour": 0.0}, "minimum_per_hour: 0 is not possible; write more than 0, at most 3,600"),
         ({"minimum_per_hour": float("nan")}, "minimum_per_hour: nan"),
         ({"upgrade_share": 0.0}, "upgrade_share: 0 is not possible"),
         ({"upgrade_share": 1.5}, "upgrade_share: 1.5 is not possible"),
         ({"clients": 0}, "clients: 0 is not possible; write 1 to 64"),
-        ({"instances_max": 0}, "instances_max: 0 is not possible; write 1 to 1000"),
-        ({"capacity": 0}, "capacity: it must be at least 1 byte"),
+        ({"instances_max": 0}, "instances_max: 0 is not possible; write 1 to 1,000"),
+        ({"capacity": 0}, "capacity: 0 is not possible; write at least 1B"),
         ({"capacity": 10**13}, "too many for one set"),
         ({"sizes": "1GiB"}, "an object must have 1 byte to 64MiB"),
         ({"sizes": "0"}, "beside"),
         ({"sizes": "many"}, "beside"),
         ({"sizes": SizesTable()}, "sizes is one size"),
-        ({"seconds": 0.0}, "seconds: it must be above 0"),
+        ({"seconds": Seconds(0)}, "seconds: 0s is not possible; write more than 0s"),
     ],
 )
 def test_invalid_infrastructure_values_are_refused_with_name(table: dict[str, Any], words: str) -> None:

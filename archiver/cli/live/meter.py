@@ -23,7 +23,7 @@ from archiver.measure.reports import INTERVAL_NS, IntervalReport, PartTally, Tal
 from archiver.values.sizes import format_size
 from archiver.web.live_state import LiveFigures, LiveState, LogLine
 from results.recorded.model import ServerUsage
-from scenarios.model import Phase, Scenario
+from scenarios.model import Phase, Scenario, Workload
 
 LAST_SECONDS = 5.0  # period of current rates and percentiles
 HISTORY_SECONDS = 60

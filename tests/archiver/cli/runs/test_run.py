@@ -269,7 +269,7 @@ def test_platform_that_accepts_but_does_not_keep_locks_is_detected(home: Path) -
         ),
         (["run", "dr550", "--sise", "8KiB"], 2, "No such option '--sise'"),
         (["run", "dr550", "--set", "object_sizes=8XB"], 2, "unknown size unit"),
-        (["run", "dr550", "--set", "object_sizes=0"], 2, "must be at least 1"),
+        (["run", "dr550", "--set", "object_sizes=0"], 2, "write 1B to 64MiB"),
         (["run", "dr550", "--set", "objects_per_session=501"], 2, "--allow-large-sessions"),
         (["run", "dr550", "--retain-for", "2h"], 2, "--max-retain"),
         (["run", "dr550", "--max-locked-bytes", "1MB"], 2, "--max-locked-bytes"),
