@@ -6,7 +6,7 @@ import copy
 import re
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import ceil
 from urllib.parse import urlsplit
 
@@ -37,7 +37,7 @@ from backends.s3.data_plane import S3DataPlane
 from backends.s3.endpoints import expand, find_addresses, is_this_host, tls_context, tls_of
 from backends.s3.keys import key_of, number_of
 from backends.s3.reported_lock import unexpected_lock
-from backends.s3.setting import S3WorkerSetting
+from backends.s3.setting import S3Request, S3WorkerSetting
 
 DAY_SECONDS = 86_400
 SECOND_PLACE = "-second"  # suffix of its bucket's name or its prefix
@@ -47,30 +47,6 @@ def name_and_version(server: str) -> tuple[str, str | None]:
     """Split a Server header: ``nginx/1.25.3``, ``SeaweedFS 8000GB 4.48``, ``MinIO``."""
     found = re.fullmatch(r"(\D.*?)(?:[/ ]v?(\d.*))?", server.strip())
     return (found[1], found[2]) if found else (server.strip(), None)
-
-
-@dataclass(frozen=True, slots=True)
-class S3Request:
-    """The user's choices for an S3 platform. A run's database stores them; options of commands have these names."""
-
-    endpoints: tuple[str, ...]
-    bucket: str | None = None
-    region: str | None = None
-    profile: str | None = None
-    ca_bundle: str | None = None
-    insecure: bool = False
-    addressing: str = "auto"  # path, virtual, auto: by the AWS settings, else by botocore
-    direct: bool = False  # ignore proxies of the environment instead of refusing to run
-    connect_timeout_seconds: float = 5.0
-    read_timeout_seconds: float = 30.0
-    checksum: str = "crc32c"
-    payload_signing: bool = False
-    session_open: str = "head-bucket"
-    keep_sessions_open: bool = False
-    retries: int = 0
-    on_close: str = "reconnect"  # if the server ends the connection within a session; or stop
-    platform_name: str | None = None  # known if Archiver started the platform, or if the user states it
-    platform_version: str | None = None  # also if Archiver built its program at a pinned version
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,28 +309,23 @@ class S3Backend:
     def setting_for(self, bucket: str, prefix: str, retention: Retention) -> S3WorkerSetting:
         """Return the data plane's setting for an existing bucket."""
         options, credentials = self.options, self._credentials.current()
+        chosen = {each.name: getattr(options, each.name) for each in fields(S3Request)}
         return S3WorkerSetting(
-            endpoints=self._endpoints,
-            region=self._region,
-            access_key=credentials.access_key,
-            secret_key=credentials.secret_key,
-            session_token=credentials.session_token,
-            bucket=bucket,
-            prefix=prefix,
-            ca_bundle=self._ca_bundle,
-            insecure=options.insecure,
-            retention=retention,
-            checksum=options.checksum,
-            payload_signing=options.payload_signing,
-            session_open=options.session_open,
-            keep_sessions_open=options.keep_sessions_open,
-            connect_timeout_seconds=options.connect_timeout_seconds,
-            read_timeout_seconds=options.read_timeout_seconds,
-            retries=options.retries,
-            on_close=options.on_close,
-            clock_offset_seconds=self._clock_offset_seconds,
-            virtual_hosted=self._control.is_virtual_hosted(bucket),
-            addresses=self._addresses,
+            **chosen
+            | {
+                "endpoints": self._endpoints,
+                "region": self._region,
+                "access_key": credentials.access_key,
+                "secret_key": credentials.secret_key,
+                "session_token": credentials.session_token,
+                "bucket": bucket,
+                "prefix": prefix,
+                "ca_bundle": self._ca_bundle,
+                "retention": retention,
+                "clock_offset_seconds": self._clock_offset_seconds,
+                "virtual_hosted": self._control.is_virtual_hosted(bucket),
+                "addresses": self._addresses,
+            }
         )
 
     @classmethod
