@@ -388,7 +388,7 @@ def test_run_resumed_after_store_loss_leaves_no_secret(search: Search) -> None:
 def test_served_and_started_stores_leave_no_secret(search: Search, given: Given) -> None:
     certificate = ("--tls-certificate", str(given.folder / "server.pem"), "--tls-key", str(given.folder / "server.key"))
     serve = search.start("serve", "--port", "0", "--tsm-port", "0", "--node", "OTHER", *certificate)
-    wait_until((search.root / "home" / "store" / "nodes.json").exists, "store")
+    wait_until((search.root / "home" / "store" / "credentials.json").exists, "store")
     serve.send_signal(signal.SIGINT)
     search.finish(serve, status=None)  # 0, or 130 if it did not listen yet
     plant_its_own(search)
