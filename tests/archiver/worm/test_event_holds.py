@@ -2,65 +2,37 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 
 from archiver.worm import checks
-from archiver.worm.case import ObjectLock, starter
+from archiver.worm.case import ObjectLock
 from archiver.worm.checks import hold
-from archiver.worm.requests.exchange import Answer, S3Client
-from archiver.worm.requests.limited import limited_clients
-from archiver.worm.suite import CheckResult, Suite
+from archiver.worm.requests.exchange import Answer
+from archiver.worm.suite import CheckResult
 from archiver.worm.verdict import CheckVerdict
 from backends.embedded import process
-from backends.s3.control import Credentials
+from tests.archiver.worm.checked_platform import CheckedPlatform, of, reasons
 from tests.support.servers.lying_client import GONE, MODE, UNTIL, YES, Asked, Lie, Store, lying, shown_with
 
 checks.load()
 
 HEADERS = (hold.EVENT_HOLD, hold.EVENT_HOLD_DAYS, f"{hold.EVENT_HOLD}-duration-years")
 MALFORMED = Answer(400, {}, b"<Error><Code>MalformedXML</Code></Error>")
-RIGHTS = ("bypass", "retention")
 IDS = tuple(f"EVH-0{number}" for number in range(1, 10))
 
 
-class Platform:
-    """A store, and the checks run on it."""
-
-    def __init__(self, store: process.StoreProcess) -> None:
-        self._client = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
-        limited = {right: store.credentials[f"no-{right}"] for right in RIGHTS}
-        self._limited = {right: Credentials(each.access_key, each.secret_key, None) for right, each in limited.items()}
-        self._bucket = self._make_bucket(self._client, True)
-
-    def _make_bucket(self, client: S3Client, _: bool) -> str:
-        bucket = f"bucket-{secrets.token_hex(8)}"
-        assert client.send("PUT", bucket, headers=[("x-amz-bucket-object-lock-enabled", "true")]).ok
-        return bucket
+class Platform(CheckedPlatform):
+    """A store, and the checks of event holds run on it."""
 
     def results(self, lie: Lie) -> list[CheckResult]:
-        client = lying(self._client, lie, self._bucket)
-        with limited_clients("", client, given=self._limited) as fewer:
-            suite = Suite(starter(client, self._bucket, False, fewer.clients, self._make_bucket, 0.0))
-            return suite.run(IDS, lambda _: None)
-
-
-def of(verdict: CheckVerdict, results: list[CheckResult]) -> set[str]:
-    return {each.id for each in results if each.verdict is verdict}
-
-
-def reasons(results: list[CheckResult]) -> str:
-    return "\n".join(f"{each.id} {each.verdict}: {each.reason}" for each in results)
+        return self.run(IDS, lying(self.client, lie, self.bucket), compliance=False)
 
 
 @pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    credentials = [f"no-{right}:without={right}" for right in RIGHTS]
-    with process.start(tmp_path_factory.mktemp("event-holds") / "store", credentials=credentials) as store:
-        yield Platform(store)
+def platform(checked_store: process.StoreProcess) -> Platform:
+    return Platform(checked_store)
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,8 @@ Locks are shorter here than in real runs, so that checks that wait end within se
 from __future__ import annotations
 
 import re
-import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from types import ModuleType
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 
 from archiver.worm import checks
-from archiver.worm.case import COMPLIANCE, GOVERNANCE, ObjectLock, Version, iso, lock_configuration, md5_of, starter
+from archiver.worm.case import COMPLIANCE, GOVERNANCE, ObjectLock, Version, iso, lock_configuration, md5_of
 from archiver.worm.checks import (
     CHECKS,
     clock,
@@ -31,12 +30,11 @@ from archiver.worm.checks import (
     side_doors,
 )
 from archiver.worm.requests.checksums import KINDS, checksum_of
-from archiver.worm.requests.exchange import Answer, S3Client
-from archiver.worm.requests.limited import limited_clients
-from archiver.worm.suite import CheckResult, Suite
+from archiver.worm.requests.exchange import Answer
+from archiver.worm.suite import CheckResult
 from archiver.worm.verdict import CheckVerdict
 from backends.embedded import process
-from backends.s3.control import Credentials
+from tests.archiver.worm.checked_platform import CheckedPlatform, of, reasons
 from tests.support.servers.lying_client import (
     BYPASS,
     DENIED,
@@ -54,7 +52,6 @@ from tests.support.servers.lying_client import (
     shown_with,
 )
 
-RIGHTS = ("bypass", "retention", "hold", "delete")
 checks.load()
 
 # Left out unless a lie names them: these checks wait, or send hundreds of requests or megabytes.
@@ -65,36 +62,20 @@ LONG = {
 }  # fmt: skip
 
 
-class Platform:
+class Platform(CheckedPlatform):
     """A store, and the suite of checks run on it."""
-
-    def __init__(self, store: process.StoreProcess) -> None:
-        self.client = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
-        made = {right: store.credentials[f"no-{right}"] for right in RIGHTS}
-        self.limited = {right: Credentials(each.access_key, each.secret_key, None) for right, each in made.items()}
-        self.bucket = self.make_bucket(self.client, True)
-
-    def make_bucket(self, client: S3Client, lock: bool) -> str:
-        bucket = f"bucket-{secrets.token_hex(8)}"
-        answer = client.send("PUT", bucket, headers=[("x-amz-bucket-object-lock-enabled", "true")] if lock else [])
-        assert answer.ok, answer
-        return bucket
 
     def results(self, lie: Lie, *words: str) -> list[CheckResult]:
         """Return the results of the named checks and families. Families are tried without LONG."""
         client = lying(self.client, lie, self.bucket)
         ids = [each for each in CHECKS if each in words or (each not in LONG and each.partition("-")[0] in words)]
         assert ids
-        with limited_clients("", client, given=self.limited) as fewer:
-            start = starter(client, self.bucket, True, fewer.clients, self.make_bucket, 0.0)
-            return Suite(start).run(ids, lambda _: None)
+        return self.run(ids, client)
 
 
 @pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    credentials = [f"no-{right}:without={right}" for right in RIGHTS]
-    with process.start(tmp_path_factory.mktemp("lies") / "store", credentials=credentials) as store:
-        yield Platform(store)
+def platform(checked_store: process.StoreProcess) -> Platform:
+    return Platform(checked_store)
 
 
 @pytest.fixture(autouse=True)
@@ -115,14 +96,6 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, changes in changes_of.items():
         for name, value in changes.items():
             monkeypatch.setattr(module, name, value)
-
-
-def of(verdict: CheckVerdict, results: list[CheckResult]) -> set[str]:
-    return {each.id for each in results if each.verdict is verdict}
-
-
-def reasons(results: list[CheckResult]) -> str:
-    return "\n".join(f"{each.id} {each.verdict}: {each.reason}" for each in results)
 
 
 # ---- deleting

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +20,7 @@ from archiver.values.platform import PlatformProfile
 from archiver.worm import checks
 from archiver.worm.case import starter
 from archiver.worm.checks import deleting, races, retention, retrieval
-from archiver.worm.requests.exchange import Answer, S3Client
+from archiver.worm.requests.exchange import Answer
 from archiver.worm.suite import Suite
 from backends.embedded import process
 from backends.s3.control import Credentials
@@ -31,6 +29,7 @@ from results.recorded.model import CheckRecord
 from results.worm.reproduction.evidence import Reproduction, reproducible_check, reproduction_of
 from results.worm.reproduction.script import script_text
 from results.worm.reproduction.tracker import tracker_text
+from tests.archiver.worm.checked_platform import CheckedPlatform
 from tests.support.commands import archiver
 from tests.support.servers import real
 from tests.support.servers.lying_client import BYPASS, GONE, Asked, Lie, Store, lying
@@ -41,23 +40,8 @@ SEEN, NOT_SEEN, CANNOT_TELL = 1, 0, 125
 RIGHTS = ("bypass", "delete")
 
 
-class Platform:
+class Platform(CheckedPlatform):
     """A correct store, and checks of it behind a lie."""
-
-    def __init__(self, store: process.StoreProcess) -> None:
-        self.client = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
-        self.limited = {
-            right: Credentials(
-                store.credentials[f"no-{right}"].access_key, store.credentials[f"no-{right}"].secret_key, None
-            )
-            for right in RIGHTS
-        }
-        self.bucket = self.make_bucket(self.client, True)
-
-    def make_bucket(self, client: S3Client, lock: bool) -> str:
-        bucket = f"archiver-run-{secrets.token_hex(8)}"
-        assert client.send("PUT", bucket, headers=[("x-amz-bucket-object-lock-enabled", "true")] if lock else []).ok
-        return bucket
 
     def found(self, lie: Lie, identifier: str) -> tuple[CheckRecord, list[dict[str, Any]]]:
         """Return the record and the evidence of a check of the lying platform."""
@@ -75,10 +59,8 @@ class Platform:
 
 
 @pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    credentials = [f"no-{right}:without={right}" for right in RIGHTS]
-    with process.start(tmp_path_factory.mktemp("reproductions") / "store", credentials=credentials) as store:
-        yield Platform(store)
+def platform(checked_store: process.StoreProcess) -> Platform:
+    return Platform(checked_store)
 
 
 def run(text: str, folder: Path, endpoint: str, credentials: Credentials, **variables: str) -> tuple[int, str]:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
-import secrets
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from archiver.worm import checks
-from archiver.worm.case import LOCKING_FAR, Case, instant_of, starter
+from archiver.worm.case import LOCKING_FAR, Case, instant_of
 from archiver.worm.catalogue import catalogue
 from archiver.worm.checks import CHECKS, races
 from archiver.worm.platforms.s3 import LOCKED_SECONDS_MAX, locked_seconds_max
 from archiver.worm.requests import exchange
 from archiver.worm.requests.exchange import Answer, Headers, RecordedExchange, S3Client
-from archiver.worm.requests.limited import BYPASS, DELETE, HOLD, RETENTION, limited_clients
-from archiver.worm.suite import CheckResult, Suite
+from archiver.worm.suite import CheckResult
 from archiver.worm.verdict import CheckVerdict
 from backends.embedded import process
 from backends.s3.control import Credentials
+from tests.archiver.worm.checked_platform import CheckedPlatform, of, reasons
 from tests.support.servers.lying_client import DENIED, Asked, Lie, Store, lying
 
 checks.load()
@@ -35,34 +34,15 @@ LONG = {"BAT-03", "LH-10", "VER-04", "VER-05"}  # checks with a thousand objects
 LONG_RACES = {each for each in S3_IDS if each.startswith("RAC-")} - {"RAC-07", "RAC-09", "RAC-11"}
 NOT_OFFERED = {"ING-15", "SID-02", "SID-05"}
 NOT_TRIED = {"DFT-07", "GOV-09", "GOV-10", "RAC-09"} | {each for each in S3_IDS if each not in CHECKS}
-RIGHTS = (BYPASS, RETENTION, HOLD, DELETE)
 
 
-class Platform:
-    """The embedded store, with credentials that each lack one right."""
-
-    def __init__(self, store: process.StoreProcess) -> None:
-        self.client = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
-        made = {right: store.credentials[f"worm-no-{right}"] for right in RIGHTS}
-        self.limited = {right: Credentials(each.access_key, each.secret_key, None) for right, each in made.items()}
-        self.bucket = self.make_bucket(self.client, True)
-
-    @property
-    def secrets(self) -> list[str]:
-        assert self.client.credentials is not None
-        return [self.client.credentials.secret_key, *(each.secret_key for each in self.limited.values())]
-
-    def make_bucket(self, client: S3Client, lock: bool) -> str:
-        bucket = f"bucket-{secrets.token_hex(8)}"
-        client.send("PUT", bucket, headers=[("x-amz-bucket-object-lock-enabled", "true")] if lock else [])
-        return bucket
+class Platform(CheckedPlatform):
+    """A store, and the suite of checks run on it; results are by check."""
 
     def results(self, ids: Sequence[str], client: S3Client | None = None) -> dict[str, CheckResult]:
         client = client or self.client
         heard: list[CheckResult] = []
-        with limited_clients("", client, given=self.limited) as fewer:
-            suite = Suite(starter(client, self.bucket, True, fewer.clients, self.make_bucket, 0.0))
-            found = suite.run(ids, heard.append)
+        found = self.run(ids, client, heard.append)
         assert [each.id for each in found] == list(ids)
         assert sorted(each.id for each in heard) == sorted(ids)
         return {each.id: each for each in found}
@@ -72,18 +52,8 @@ class Platform:
 
 
 @pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    credentials = [f"worm-no-{right}:without={right}" for right in RIGHTS]
-    with process.start(tmp_path_factory.mktemp("suite") / "store", credentials=credentials) as store:
-        yield Platform(store)
-
-
-def of(verdict: CheckVerdict, results: dict[str, CheckResult]) -> set[str]:
-    return {each.id for each in results.values() if each.verdict is verdict}
-
-
-def reasons(results: dict[str, CheckResult]) -> str:
-    return "\n".join(f"{each.id} {each.verdict}: {each.reason}" for each in results.values())
+def platform(checked_store: process.StoreProcess) -> Platform:
+    return Platform(checked_store)
 
 
 def shorten_races(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,16 +70,16 @@ def results(platform: Platform) -> dict[str, CheckResult]:
 
 
 def test_embedded_store_passes_every_check_that_it_offers(results: dict[str, CheckResult]) -> None:
-    assert of(CheckVerdict.NOT_OFFERED, results) == NOT_OFFERED, reasons(results)
-    assert of(CheckVerdict.NOT_TRIED, results) == NOT_TRIED, reasons(results)
-    assert of(CheckVerdict.PASS, results) == set(results) - NOT_OFFERED - NOT_TRIED, reasons(results)
+    assert of(CheckVerdict.NOT_OFFERED, results.values()) == NOT_OFFERED, reasons(results.values())
+    assert of(CheckVerdict.NOT_TRIED, results.values()) == NOT_TRIED, reasons(results.values())
+    assert of(CheckVerdict.PASS, results.values()) == set(results) - NOT_OFFERED - NOT_TRIED, reasons(results.values())
     assert all(each.reason for each in results.values() if each.verdict is not CheckVerdict.PASS)
 
 
 @pytest.mark.long
 def test_embedded_store_passes_complete_races(platform: Platform) -> None:
     results = platform.results(["RAC-07", "RAC-11"])
-    assert of(CheckVerdict.PASS, results) == set(results), reasons(results)
+    assert of(CheckVerdict.PASS, results.values()) == set(results), reasons(results.values())
 
 
 def longest_lock_seconds(result: CheckResult) -> float:
@@ -153,7 +123,7 @@ def test_check_with_unexpected_error_is_inconclusive_and_others_continue(
     assert "the check itself ended with an error" in results["DEL-02"].reason
     assert "LookupError: what nobody foresaw" in results["DEL-02"].reason
     assert len(results["DEL-02"].exchanges) == 1
-    assert of(CheckVerdict.PASS, results) == {"DEL-01", "DEL-05"}
+    assert of(CheckVerdict.PASS, results.values()) == {"DEL-01", "DEL-05"}
 
 
 # Recorded evidence
@@ -192,7 +162,7 @@ def test_evidence_contains_no_secret_and_no_signature(platform: Platform, monkey
     assert any("X-Amz-Signature=" in each for each in client.sent)
     assert any('name="x-amz-signature"' in each for each in client.sent)
     assert all(len(each) == 64 and set(each) <= set("0123456789abcdef") for each in signatures)
-    kept = repr(list(results.values())) + reasons(results)
+    kept = repr(list(results.values())) + reasons(results.values())
     assert len(signatures) > 50
     assert [each for each in signatures if each in kept] == []
     assert [each for each in platform.secrets if each in kept] == []
@@ -225,7 +195,7 @@ def test_an_error_of_the_server_is_inconclusive_and_no_refusal(platform: Platfor
 
     ids = ["BAT-01", "DEL-01", "DEL-02", "DEL-04", "DEL-10", "DEL-12", "GOV-02", "LH-01", "LH-07", "RET-08", "RET-10"]
     results = platform.lied_about(lie, ids)
-    assert of(CheckVerdict.INCONCLUSIVE, results) == set(ids), reasons(results)
+    assert of(CheckVerdict.INCONCLUSIVE, results.values()) == set(ids), reasons(results.values())
 
 
 def test_a_refusal_proves_nothing_where_nothing_can_be_deleted(platform: Platform) -> None:
@@ -234,8 +204,8 @@ def test_a_refusal_proves_nothing_where_nothing_can_be_deleted(platform: Platfor
 
     results = platform.lied_about(lie, ["DEL-02", "DEL-04", "GOV-02", "LH-01", "RET-10", "DEL-01"])
     assert results.pop("DEL-01").verdict is CheckVerdict.FAIL
-    assert of(CheckVerdict.INCONCLUSIVE, results) == set(results), reasons(results)
-    assert all("the control failed" in each.reason for each in results.values()), reasons(results)
+    assert of(CheckVerdict.INCONCLUSIVE, results.values()) == set(results), reasons(results.values())
+    assert all("the control failed" in each.reason for each in results.values()), reasons(results.values())
 
 
 @pytest.mark.parametrize("headers", [{}, {"x-amz-version-id": "1"}], ids=["without versions", "with a version"])
@@ -244,9 +214,9 @@ def test_platform_that_accepts_everything_passes_no_refusal_check(platform: Plat
     results = platform.lied_about(lambda *_: Answer(200, headers, b""), ids)
     refusals = {each for each in ids if "refuse" in catalogue()[each].must}
     assert len(refusals) > 30
-    assert of(CheckVerdict.PASS, results) & refusals == set(), reasons(results)
-    assert "CFG-01" in of(CheckVerdict.FAIL, results), reasons(results)
-    assert "broke off" not in reasons(results)
+    assert of(CheckVerdict.PASS, results.values()) & refusals == set(), reasons(results.values())
+    assert "CFG-01" in of(CheckVerdict.FAIL, results.values()), reasons(results.values())
+    assert "broke off" not in reasons(results.values())
 
 
 def test_silent_server_times_out_and_affects_only_one_check(
@@ -264,9 +234,9 @@ def test_silent_server_times_out_and_affects_only_one_check(
             return asked.pass_on()
 
         results = platform.lied_about(lie, ["DEL-01", "DEL-02", "DEL-05"])
-    assert of(CheckVerdict.INCONCLUSIVE, results) == {"DEL-02"}, reasons(results)
+    assert of(CheckVerdict.INCONCLUSIVE, results.values()) == {"DEL-02"}, reasons(results.values())
     assert "no answer" in results["DEL-02"].reason
     exchanges = [each for each in results["DEL-02"].exchanges if isinstance(each, RecordedExchange)]
     (silence,) = [each for each in exchanges if each.status is None]
     assert "TimeoutError" in silence.failure
-    assert of(CheckVerdict.PASS, results) == {"DEL-01", "DEL-05"}
+    assert of(CheckVerdict.PASS, results.values()) == {"DEL-01", "DEL-05"}
