@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal, get_args
 
 from archiver.values.errors import ResultsError, UsageError
@@ -389,9 +390,22 @@ def _nothing_in_common(first: Side, other: Side) -> str:
 
 
 def is_interleaved(sides: Sequence[Side]) -> bool:
-    """Return whether every pair was interleaved: run by run, the sides share their comparison's id."""
+    """Return whether every pair was interleaved.
+
+    Run by run, the sides share their comparison's id; or they took turns: the k-th runs of all sides began before any
+    (k+1)-th did, and none of these runs has several repetitions.
+    """
     ids = {tuple(run.row.comparison for run in side.runs) for side in sides}
-    return len(ids) == 1 and None not in ids.pop()
+    if len(ids) == 1 and None not in ids.pop():
+        return True
+    runs = [[run.row for run in side.runs] for side in sides]
+    if not runs or len(runs[0]) < 2 or any(len(own) != len(runs[0]) for own in runs):
+        return False
+    turns = list(zip(*runs, strict=True))
+    return all(row.repetitions == 1 for turn in turns for row in turn) and all(
+        max(row.started_at for row in one) < min(row.started_at for row in following)
+        for one, following in pairwise(turns)
+    )
 
 
 def _evidence(first: Side, other: Side) -> dict[str, dict[UnitKey, Evidence]]:

@@ -7,13 +7,13 @@ the verdicts (interval, p, pairs, detectable difference) is a separate table.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from statistics import fmean, median
 
 from archiver.values.platform import PlatformProfile
-from results.comparison.compare import KINDS, Comparison, Kind, Overall, Side
+from results.comparison.compare import KINDS, ComparedUnit, Comparison, Kind, Overall, Side
 from results.comparison.power import POWER
 from results.comparison.published import published_table
 from results.comparison.ratio_cells import percent, rounded
@@ -32,6 +32,7 @@ from results.measures.metrics import P50, P99, RATE, SESSION, Measure
 from results.measures.statistics import PAIRS_MIN, RATIOS_APART_MAX
 from results.measures.units import UnitKey
 from results.prices.disclosure import disclosure_table
+from results.report.key_figures import where
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,11 @@ def forced_sentence(comparison: Comparison) -> str:
 
 
 def answer_sentences(comparison: Comparison) -> list[str]:
-    """Return one sentence per platform after the first: how fast it is compared with the first."""
-    return [_answer(comparison, index) for index in range(len(comparison.overall))]
+    """Return how fast each further platform is compared with the first, a sentence each; of cells one per operation."""
+    indices = range(len(comparison.overall))
+    if comparison.cells:
+        return [sentence for index in indices for sentence in _cell_answers(comparison, index)]
+    return [_answer(comparison, index) for index in indices]
 
 
 def overall_sentences(comparison: Comparison) -> list[str]:
@@ -97,9 +101,47 @@ def overall_sentences(comparison: Comparison) -> list[str]:
     ]
 
 
+def difference_sentences(comparison: Comparison) -> list[str]:
+    """Return what distinguishes the measurements by design, in one sentence for each platform after the first."""
+    return [
+        f"note: {'; '.join(mark.partition(' (')[0].partition(':')[0] for mark in overall.marks)}{_forced(overall)}"
+        for overall in comparison.overall
+        if overall.marks or overall.forced
+    ]
+
+
 def doubt_sentences(comparison: Comparison) -> list[str]:
     """Return the warnings about every run, each beginning with its platform."""
     return [f"{side.label}: {doubt}" for side in comparison.sides for run in side.runs for doubt in run.doubts]
+
+
+def _cell_answers(comparison: Comparison, index: int) -> Iterator[str]:
+    """Yield ``minio archives 1.60 times (95%: 1.30 to 1.90) as fast as seaweedfs at 8KiB x 100; ...``.
+
+    It names the smallest and the largest objects that both sides measured, at the cell that is fastest on the first.
+    """
+    first, other = comparison.sides[0].label, comparison.sides[index + 1].label
+    for operation, verb in (("archive", "archives"), ("retrieve", "retrieves")):
+        of_size: dict[int, ComparedUnit] = {}
+        for cell in comparison.cells:
+            ratio, key = cell.ratio(RATE, index), cell.key
+            if cell.first.first.operation == operation and ratio is not None and ratio.ratio is not None:
+                known = of_size.get(key.object_bytes)
+                if known is None or cell.first.objects_per_second > known.first.objects_per_second:
+                    of_size[key.object_bytes] = cell
+        chosen = [of_size[size] for size in dict.fromkeys((min(of_size), max(of_size)))] if of_size else []
+        if chosen:
+            yield f"{other} {verb} {'; '.join(_cell_answer(cell, index, first) for cell in chosen)}."
+
+
+def _cell_answer(cell: ComparedUnit, index: int, first: str) -> str:
+    """Return ``1.60 times (95%: 1.30 to 1.90) as fast as seaweedfs at 8KiB x 100``."""
+    ratio = cell.ratio(RATE, index)
+    assert ratio is not None, "only cells with a ratio are chosen"
+    at = f"at {where(cell.first)}"
+    reach = f" (95%: {rounded(ratio.low)} to {rounded(ratio.high)})" if ratio.low is not None and ratio.high else ""
+    times = f"{rounded(ratio.ratio or 0.0)} times{reach} as fast as {first} {at}"
+    return times if ratio.verdict in ("better", "worse") else f"{times}: {ratio.words}"
 
 
 def _answer(comparison: Comparison, index: int) -> str:

@@ -28,6 +28,7 @@ from results.comparison.gate import Judgement, gate_sentences, judge, parse_cond
 from results.comparison.tables import (
     answer_sentences,
     comparison_tables,
+    difference_sentences,
     doubt_sentences,
     overall_sentences,
 )
@@ -202,10 +203,13 @@ def show(
 def _print(comparison: Comparison, names: Sequence[str]) -> None:
     for side in comparison.sides:
         print_sentence(f"{side.label}: run{'s' if len(side.runs) > 1 else ''} {', '.join(run.id for run in side.runs)}")
-    for sentence in [*answer_sentences(comparison), *overall_sentences(comparison)]:
+    for sentence in answer_sentences(comparison):
         print_sentence(sentence)
     if "none" in names:
         return
+    in_full = "all" in names or not comparison.cells
+    for sentence in (overall_sentences if in_full else difference_sentences)(comparison):
+        print_sentence(sentence)
     if any(side.runs[0].row.shared_host for side in comparison.sides):
         click.echo("client and server share this machine: comparison, not capacity")
     doubts = doubt_sentences(comparison)

@@ -318,6 +318,27 @@ def test_runs_not_interleaved_are_marked(make_run: MakeRun, ours: str | None, th
     assert "which were not interleaved" in rates_table(comparison, "cell").caption
 
 
+@pytest.mark.parametrize(
+    ("starts", "taking_turns"),
+    [
+        ({"a": (1, 3, 5), "b": (2, 4, 6)}, True),
+        ({"a": (1, 4, 5), "b": (2, 3, 6)}, True),
+        ({"a": (1, 2, 3), "b": (4, 5, 6)}, False),
+        ({"a": (1, 3, 5), "b": (2, 4)}, False),
+        ({"a": (1,), "b": (2,)}, False),
+    ],
+)
+def test_runs_that_took_turns_are_interleaved(
+    make_run: MakeRun, starts: dict[str, tuple[int, ...]], taking_turns: bool
+) -> None:
+    runs = [
+        make_run(name, (100.0,), comparison=None, started_at=float(at), id=f"{name}{at}")
+        for name, own in starts.items()
+        for at in own
+    ]
+    assert compare_runs(runs).interleaved is taking_turns
+
+
 def test_interleaved_runs_have_no_mark(make_run: MakeRun) -> None:
     comparison = compare_runs([make_run("a", comparison="x"), make_run("b", comparison="x")])
     assert comparison.interleaved

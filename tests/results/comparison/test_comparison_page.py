@@ -49,7 +49,7 @@ def test_page_begins_with_verdict_and_ends_with_platforms(make_measured: MakeRun
     (path,) = write_comparison_page(tmp_path / "new", comparison)
     assert path == tmp_path / "new" / PAGE_NAME
     text = path.read_text()
-    assert "slow reaches 0.50 times the rate of fast (95%: 0.50 to 0.50) over 1 cell: worse." in text
+    assert "slow archives 0.50 times (95%: 0.50 to 0.50) as fast as fast at 8KiB x 25, 1 client." in text
     places = [
         text.index(part)
         for part in (
@@ -68,9 +68,10 @@ def test_comparison_without_verdict_shows_mean_ratio_and_reason(make_measured: M
     faster = {key: (factor * rates[0],) for factor, (key, rates) in zip((2, 4, 8), cells.items(), strict=True)}
     comparison = compare_runs([make_measured("one", cells), make_measured("other", faster)])
     (path,) = write_comparison_page(tmp_path, comparison)
-    assert "other reached 4.00 times the rate of one in the geometric mean of 3 cells (2.00 to 8.00): no verdict (" in (
-        path.read_text()
-    )
+    assert (
+        "other archives 2.00 times as fast as one at 8KiB x 25, 1 client: no verdict (1 pair); 8.00 times as fast as "
+        "one at 1MiB x 25, 1 client: no verdict (1 pair)."
+    ) in path.read_text()
     assert "other / one: 4.00 times over 3 cells, no verdict" in overall_sentences(comparison)[0]
 
 
@@ -80,8 +81,8 @@ def test_no_one_ratio_stands_for_cells_more_than_ten_times_apart(make_measured: 
     comparison = compare_runs([make_measured("one", cells), make_measured("other", other)])
     (answer,) = answer_sentences(comparison)
     assert answer == (
-        "other reached 0.90 times (archive.8KiB.25) to 19.90 times (archive.64KiB.25) the rate of one over 2 cells, "
-        "too far apart for one ratio: 1 better, 1 worse."
+        "other archives 0.90 times (95%: 0.90 to 0.90) as fast as one at 8KiB x 25, 1 client; 19.90 times (95%: 19.66 "
+        "to 20.15) as fast as one at 64KiB x 25, 1 client."
     )
     assert "0.90 to 19.90 times over 2 cells, too far apart for one ratio; 1 better" in overall_sentences(comparison)[0]
 
@@ -93,7 +94,10 @@ def test_cells_without_a_verdict_do_not_hide_the_ratio_of_the_others(make_measur
     limited = [replace(each, limited_by="client") if each.object_bytes == 65536 else each for each in measured.results]
     comparison = compare_runs([make_measured("one", cells), replace(measured, results=limited)])
     (answer,) = answer_sentences(comparison)
-    assert answer.startswith("other reaches 2.00 times the rate of one (95%: 2.00 to 2.00) over 1 cell")
+    assert answer == (
+        "other archives 2.00 times (95%: 2.00 to 2.00) as fast as one at 8KiB x 25, 1 client; 50.00 times (95%: 50.00 "
+        "to 50.00) as fast as one at 64KiB x 25, 1 client: no verdict (limited by the client)."
+    )
 
 
 def test_side_by_side_table_shows_same_cell_for_all_platforms(make_measured: MakeRun) -> None:
