@@ -30,7 +30,7 @@ _Index = TypeVar("_Index", int, "NDArray[np.int64]")
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A median over repetitions. With two or more it has the 95% interval of the geometric mean."""
+    """A median over repetitions. With two or more it has the 95% interval of the geometric mean, which includes it."""
 
     median: float
     low: float | None
@@ -148,13 +148,17 @@ def t_quantile(probability: float, degrees: int) -> float:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Estimate one rate from equal repetitions. The interval is None for one repetition, or if a value is zero."""
+    """Estimate one rate from equal repetitions. The interval is None for one repetition, or if a value is zero.
+
+    A few slow repetitions of many can move the geometric mean so far that its interval excludes the median. It then
+    reaches to the median, so that nobody reads a number outside its own interval.
+    """
     middle = median(values)
     if len(values) < 2 or min(values) <= 0:
         return Estimate(middle, None, None, len(values))
     logs = [math.log(value) for value in values]
     low, high = _interval(fmean(logs), stdev(logs), len(logs), LEVEL)
-    return Estimate(middle, low, high, len(values))
+    return Estimate(middle, min(low, middle), max(high, middle), len(values))
 
 
 def paired_ratio(log_ratios: Sequence[float]) -> PairedRatio:

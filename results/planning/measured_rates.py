@@ -232,10 +232,7 @@ def _by_operation(cells: Iterable[RateCell]) -> dict[tuple[str, int], dict[tuple
 
 def _measured_cell(cell: Unit, times: StoredTimes) -> RateCell:
     found = cell.estimate
-    # The median may be outside the interval of the mean. The range includes both.
-    rate = Range(found.median)
-    if found.low is not None and found.high is not None:
-        rate = Range(found.median, min(found.low, found.median), max(found.high, found.median))
+    rate = Range(found.median, found.low, found.high)
     opened = _mean([result.session_open_ms for result in cell.results])
     first_byte = _mean([result.first_byte_ms for result in cell.results])
     return RateCell(

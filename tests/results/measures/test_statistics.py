@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from fractions import Fraction
+from statistics import fmean, stdev
 
 import pytest
 
@@ -40,6 +41,15 @@ def test_equal_repetitions_have_interval_of_zero_width() -> None:
     found = estimate([500.0, 500.0, 500.0])
     assert found.low == pytest.approx(500.0)
     assert found.high == pytest.approx(500.0)
+
+
+def test_the_interval_includes_the_median_beside_a_few_slow_repetitions() -> None:
+    rates = [100.0 + 0.1 * place for place in range(16)] + [50.0] * 4
+    found = estimate(rates)
+    logs = list(map(math.log, rates))
+    highest = math.exp(fmean(logs) + t_quantile(0.975, 19) * stdev(logs) / math.sqrt(20))
+    assert highest < found.median, "the geometric mean's own interval would exclude it"
+    assert found.high == found.median
 
 
 def test_interval_scales_with_unit() -> None:
