@@ -15,10 +15,10 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(DEMO_VENV)/installed ## measure the quick DR550 matrix on the embedded store, print tables, write the report
-	rm -rf $(DEMO_HOME)
-	mkdir -p $(DEMO_HOME)
-	ARCHIVER_HOME=$(abspath $(DEMO_HOME)) VENV_BIN=$(abspath $(DEMO_VENV)/bin) sh demo.sh
+demo: $(DEMO_VENV)/installed ## measure the embedded store through S3 and TSM in turn, compare, write the page
+	@rm -rf $(DEMO_HOME)
+	@mkdir -p $(DEMO_HOME)
+	@ARCHIVER_HOME=$(abspath $(DEMO_HOME)) VENV_BIN=$(abspath $(DEMO_VENV)/bin) sh demo.sh
 
 picture: browser ## take the picture of README.md: the page that the last demo wrote
 	mkdir -p docs/images

@@ -36,7 +36,7 @@ from results.document.files import json_text
 from results.recorded.run import RecordedRun, opened
 from results.worm.findings import DISCLAIMER
 
-_DOUBTS_MAX = 6  # printed unless all tables are
+_DOUBTS_MAX = 3
 FileFormat = Literal["markdown", "html"]
 FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 
