@@ -134,7 +134,7 @@ def _cpu(client: ClientUsage, server: ServerUsage, shares_host: bool) -> Iterato
     if shares_host and server.host_cpu_percent is not None:
         foreign = _foreign_share(client, server)
         is_own = foreign is not None and foreign < FOREIGN_SHARE_MIN
-        by = "all cores" if foreign is None else f"all cores, {max(0.0, foreign):.0%} by other programs"
+        by = "all cores" if foreign is None else f"all cores, {max(0.0, foreign):.0%} for other programs, busy"
         yield Utilisation("shared cpu" if is_own else "host cpu", by, server.host_cpu_percent / 100, True)
 
 

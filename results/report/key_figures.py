@@ -176,7 +176,7 @@ def findings(
             ", ".join(f"{count:,} {kind}" for kind, count in audit["counts"].items()) if bad else "all as archived"
         )
         found.append(KeyFinding("bad" if bad else "good", "Audit", text))
-    return [*found, *_beside_published(results)]
+    return [*found, *(_beside_published(results) if run.scenario == "dr550" else ())]
 
 
 def verdict_sentence(word: str, finished: int, planned: int) -> str:

@@ -155,10 +155,15 @@ def test_full_shared_host_is_reported_as_host_cpu() -> None:
 @pytest.mark.parametrize(
     ("server_percent", "client_percent", "limit", "by"),
     [
-        (100.0, 90.0, "shared cpu", "all cores, 3% by other programs"),  # of 200% they use 190%, and the host 196%
-        (90.0, 77.0, "shared cpu", "all cores, 14% by other programs"),
-        (90.0, 76.0, "host cpu", "all cores, 15% by other programs"),
-        (20.0, 10.0, "host cpu", "all cores, 83% by other programs"),
+        (
+            100.0,
+            90.0,
+            "shared cpu",
+            "all cores, 3% for other programs, busy",
+        ),  # of 200% they use 190%, and the host 196%
+        (90.0, 77.0, "shared cpu", "all cores, 14% for other programs, busy"),
+        (90.0, 76.0, "host cpu", "all cores, 15% for other programs, busy"),
+        (20.0, 10.0, "host cpu", "all cores, 83% for other programs, busy"),
         (None, 90.0, "host cpu", "all cores"),  # the server's processes are not known
     ],
 )
