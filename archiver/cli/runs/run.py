@@ -577,7 +577,7 @@ def earlier_objects(ledger: Ledger, run: str, scenario: Scenario) -> EarlierObje
         run = ledger.latest_run() or run
     try:
         recorded = read_run(find_run(run))
-    except ResultsError:  # its folder is missing, but the ledger knows its archived objects
+    except (ResultsError, UsageError):  # its folder is missing, but the ledger knows its archived objects
         return find_earlier(ledger, run, scenario)
     return find_earlier(ledger, str(recorded.run.id), scenario, recorded.changes)
 
