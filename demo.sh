@@ -45,7 +45,7 @@ done
 echo
 "$archiver" compare $(ls runs) --tables comparison --format html --out page >compared.txt
 sed -n '/^s3: \|^tsm: /d; /^note: /q; p' compared.txt
-sed -n '/^operation /,/^Grade/p' compared.txt | sed '/^$/d'
+sed -n '/^  *object  /,/^Grade/p' compared.txt | sed '/^$/d'
 for run in $(ls runs); do "$archiver" cleanup "$run" --bypass-governance >>removed.txt 2>&1; done
 echo "Every operation succeeded, every byte read back is as archived, and locks were read back before and after."
 echo "It shows what a session of many objects gains in each protocol (batching). It does not size a store: client and"

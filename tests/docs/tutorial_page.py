@@ -15,6 +15,7 @@ _PART = re.compile(r"(?ms)^```text\n(?P<shown>.*?)^```|^ {4}(?P<command>archiver
 # Parts that differ from run to run: numbers, sizes, durations, and the dash of a missing measurement.
 _DIFFERS = re.compile(r"<?[+-]?\d[\d,.]*(?: [kMGT]?B\b)?|–")
 _NOTES = re.compile("[ᵃᵇᶜᵈᵉᶠᵍʰⁱʲ]+")
+_GRADE = re.compile(r"(?<=\d) [ABC?](?= |$)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +54,4 @@ def run_names() -> list[str]:
 
 def in_shape(text: str) -> str:
     """Return a text without the parts that differ from run to run, and without the padding of columns."""
-    return " ".join(_DIFFERS.sub("#", _NOTES.sub("", _RUN.sub("#", text))).split())
+    return " ".join(_DIFFERS.sub("#", _GRADE.sub("", _NOTES.sub("", _RUN.sub("#", text)))).split())
