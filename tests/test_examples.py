@@ -36,7 +36,7 @@ NOT_HERE = {
     "A plan", "Range", "Fits", "Load", "Year", "Trial", "Retrieval", "SizeShare", "Price", "Line", "Basis", "BasisCell",
     "Need", "Sensitivity", "Outcome", "Traces", "Kind", "This machine", "Limit", "ComparedWorkload", "Measured",
     "ObjectsFrom", "Cluster", "ClusterWorker", "A scorecard", "Card", "CardConformance", "CardPoint", "CardLockCost",
-    "MissingPart", "CheckFinding",
+    "MissingPart", "CheckFinding", "A combined plan", "PlannedPlatform", "PlannedLoad", "PlannedYear", "Discovery",
 }  # fmt: skip
 OF_A_WORKLOAD = {("Judgement", field) for field in ("phase", "scale", "workload")}
 OF_OPTIONS = {("A conformance run", field) for field in ("against", "expected")}  # only with options of archiver worm
