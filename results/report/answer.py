@@ -12,7 +12,7 @@ from results.document.grades import NOT_KNOWN, grade_of, worst_grade
 from results.measures.phases import MeasuredPhase, repetitions_of
 from results.measures.quality import cautions, in_brackets
 from results.measures.statistics import estimate
-from results.measures.units import Unit, all_cells
+from results.measures.units import Unit, all_cells, phase_units
 from results.mixed.replay.verdicts import capacity_mark, void_words
 from results.recorded.database import StoredRun
 from results.recorded.model import FAILURES, CheckRecord, CriterionResult, Result, SearchOutcome
@@ -82,7 +82,7 @@ def quality(results: Sequence[Result], search: SearchOutcome | None, *, shared_h
         for operation, peak in peaks([result for result in results if not result.application]).items()
     ]
     for group in repetitions_of(worked_phases(results, search))[:PHASES_SHOWN_MAX]:
-        within = estimate([phase.objects_per_second for phase in group]).within
+        within = _within(group)
         minded = cautions(result for phase in group for result in phase.results)
         rates.append(_Rate(f"rate of {phase_subject(group[0], alone=True)}", grade_of(within), within, minded))
     if not rates:
@@ -97,6 +97,14 @@ def quality(results: Sequence[Result], search: SearchOutcome | None, *, shared_h
     ]
     sentences = "; ".join([known, *minded_of, *([SHARED_HOST] if shared_host else [])])
     return f"Quality: {'not known' if letter == NOT_KNOWN else letter}. {sentences[0].upper()}{sentences[1:]}."
+
+
+def _within(group: Sequence[MeasuredPhase]) -> float | None:
+    """Return how far the interval of a phase's objects/s reaches: over its repetitions, or of its only workload."""
+    if len(group) > 1:
+        return estimate([phase.objects_per_second for phase in group]).within
+    units = [unit for unit in phase_units(group[0]) if unit.key.is_workload]
+    return units[0].within if len(units) == 1 else None
 
 
 class _Rate(NamedTuple):

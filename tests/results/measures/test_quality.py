@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -160,3 +161,15 @@ def test_the_summary_has_one_line_of_quality(make_result: MakeResult, make_run: 
     run = make_run().run
     found = {each.about: each.text for each in findings(run, (fast, sound), (), ())}
     assert "the median of 2 cells" in found["Archive compared with IBM DR550, 2005"]
+
+
+def test_a_workload_alone_is_known_by_the_objects_in_its_intervals(make_result: MakeResult, make_run: MakeRun) -> None:
+    alone = {"application": "mail", "session_half_width": None, "rate_half_width": 0.1, "seconds": 9.0}
+
+    def quality(*results: Result) -> str:
+        phase = phase_record(1, results[0], 1.0, 2.0, results=list(results))
+        return summary(make_run([phase]), []).quality
+
+    assert quality(make_result(**alone)).startswith("Quality: B. The rate of ")
+    beside = make_result(**alone, workload="beside it")
+    assert quality(make_result(**alone), replace(beside, application="video")).startswith("Quality: not known. ")
