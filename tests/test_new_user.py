@@ -45,7 +45,7 @@ def test_a_new_user_reaches_report_plan_and_comparison(tmp_path: Path) -> None:
     real.need("minio")
     user = NewUser(tmp_path)
     user.installs()
-    assert "verdict: finished" in user.types("archiver run dr550 --quick")
+    assert "run: finished" in user.types("archiver run dr550 --quick")
     embedded = user.latest
     user.types("archiver report latest --format html")
     assert (embedded / "report/report.html").stat().st_size > 100_000

@@ -32,6 +32,7 @@ class RunSummary:
     warnings: tuple[str, ...]  # every warning, the most serious first
     state: State  # of the verdict
     verdict: str  # in words
+    is_judged: bool  # by criteria or checks; if not, the verdict only says whether the run finished
 
     @property
     def serious(self) -> tuple[str, ...]:
@@ -43,6 +44,10 @@ class RunSummary:
         """Return the number of warnings after the most serious ones."""
         return len(self.warnings) - len(self.serious)
 
+    @property
+    def verdict_label(self) -> str:
+        return "Verdict" if self.is_judged else "Run"
+
     def findings(self, warnings: str) -> tuple[KeyFinding, ...]:
         """Return what limits, the most serious warnings and the verdict. ``warnings``: the section that has all."""
         found = []
@@ -51,7 +56,7 @@ class RunSummary:
         if self.warnings:
             link = (f"and {self.further} more", warnings) if self.further > 0 else None
             found.append(KeyFinding("care", "Warnings", self.serious[0], self.serious[1:], link))
-        return (*found, KeyFinding(self.state, "Verdict", self.verdict))
+        return (*found, KeyFinding(self.state, self.verdict_label, self.verdict))
 
 
 def summary(recorded: RecordedRun, warnings: Sequence[str]) -> RunSummary:
@@ -71,6 +76,7 @@ def summary(recorded: RecordedRun, warnings: Sequence[str]) -> RunSummary:
         limits=limits(results, search),
         warnings=tuple(warnings),
         state=state,
+        is_judged=bool(checks or criteria or search is not None) or run.verdict == "void",
         verdict=verdict_sentence(words, recorded.phases_finished, run.phases_planned),
     )
 
@@ -92,4 +98,4 @@ def summary_lines(found: RunSummary, width: int = 100) -> list[str]:
     for label, texts in (("batching", gain), ("limit", found.limits), ("warning", found.serious), ("warning", further)):
         for text in texts:
             lines += textwrap.wrap(f"{label}: {text}", width, subsequent_indent="  ")
-    return [*(line.rstrip() for line in lines), f"verdict: {found.verdict}"]
+    return [*(line.rstrip() for line in lines), f"{found.verdict_label.lower()}: {found.verdict}"]

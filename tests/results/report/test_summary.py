@@ -243,5 +243,5 @@ def test_summary_lines_are_complete_within_terminal_width(make_database: MakeDat
     assert all(each.basis in text for each in found.numbers)
     assert text.count("warning: ") == 4  # three warnings, and the number of the others
     assert "and 1 more in the report" in text
-    assert lines[-1] == "verdict: finished with errors: its one phase is in these numbers"
+    assert lines[-1] == "run: finished with errors: its one phase is in these numbers"
     assert SHARED_HOST in found.quality
