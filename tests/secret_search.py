@@ -67,7 +67,7 @@ def inside(data: bytes) -> Iterator[bytes]:
     if data.startswith(b"\x1f\x8b"):
         with suppress(OSError, EOFError, zlib.error):  # no gzip file, or a truncated one
             yield from inside(gzip.decompress(data))
-    if data.startswith(b"PK"):
+    if data.startswith(b"PK") and zipfile.is_zipfile(io.BytesIO(data)):  # not an object that begins so by chance
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             yield archive.comment
             for member in archive.infolist():
