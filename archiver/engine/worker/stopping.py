@@ -47,6 +47,7 @@ class SessionStop:
         self._began_ns = 0
         self._session_seconds: list[float] = []
         self._has_looked = False
+        self._has_ended = False
         self.measured_from_ns = 0
         self.measured_to_ns = 0
         self.half_width = math.inf
@@ -74,10 +75,10 @@ class SessionStop:
         return not (self.settled or is_at_limit)
 
     def _look(self, elapsed_seconds: float, *, is_last: bool) -> None:
-        """Judge the precision of the measured sessions."""
+        """Judge the precision of the measured sessions; the last look ends them."""
         only_look = OUTSIDE_FIRST + OUTSIDE_LAST
         outside = OUTSIDE_FIRST if not is_last else OUTSIDE_LAST if self._has_looked else only_look
-        self._has_looked = True
+        self._has_looked, self._has_ended = True, is_last
         self.half_width = relative_half_width(self._session_seconds, outside)
         # If a limit ended it before its minimum time, even a precise result is too short to count as settled.
         self.settled = self.half_width <= self._stop.precision and elapsed_seconds >= self._stop.seconds_min
@@ -103,8 +104,11 @@ class SessionStop:
         self.measured_to_ns = closed_ns
 
     def ran_out(self, now_ns: int) -> None:
-        """End the sessions because no object numbers are left; the last session's end remains."""
-        if not self.settled:
+        """End the sessions because no object numbers are left; the last session's end remains.
+
+        A client that ended before, by its rule, keeps what that look found.
+        """
+        if not (self.settled or self._has_ended):
             self._look((self.measured_to_ns - self.measured_from_ns) / 1e9, is_last=True)
 
     def client_ended(self) -> None:

@@ -117,6 +117,14 @@ def test_client_that_runs_out_is_measured_to_its_last_session_end() -> None:
     assert not stop.settled
 
 
+def test_end_of_the_phase_does_not_judge_a_client_again_that_a_limit_ended() -> None:
+    stop = sessions_until_stop([1.0, *[0.5, 1.5] * 20], replace(RULE, seconds_min=10.0))  # one look, at the limit
+    assert not stop.settled
+    found = stop.half_width
+    stop.ran_out(stop.measured_to_ns + SECOND)
+    assert stop.half_width == found < math.inf
+
+
 def test_client_without_further_objects_knows_how_precise_its_sessions_were() -> None:
     stop = SessionStop(replace(RULE, seconds_min=30.0, seconds_max=60.0), SESSION_BYTES, sessions_assigned=20)
     at_ns = START_NS
