@@ -23,7 +23,6 @@ _BYTES_PER_SECOND_MAX = 10**9
 _OBJECTS_PER_SECOND_MAX = 20_000
 _OBJECTS_MAX = 10_000_000
 _GUARD_SHARE = 0.9  # the rest is for probe objects, and for the last session of every client
-_DOCUMENTS = {True: "reference/scenarios.md", False: "mixed-workloads.md"}  # by whether the measurements are sweeps
 _SESSIONS_MIN = 2  # for each client, even if the guard allows less; the plan then refuses the run
 
 # The data set that is archived first if nothing else archives before the first retrieve.
@@ -108,15 +107,16 @@ def ad_hoc_text(wanted: AdHoc, locked_bytes_max: int) -> str:
     All its measurements archive at most about ``locked_bytes_max`` in total, unless the rate or the shortest sessions
     require more. The guards then refuse the run. Raises ScenarioError for a criterion that cannot be read.
     """
+    page, tables = ("reference/scenarios.md", _sweeps) if wanted.are_sweeps else ("mixed-workloads.md", _phases)
     operations = ", ".join(each.name for each in wanted.operations)
     sizes = ", ".join(map(format_size, wanted.object_bytes))
     return (
         "\n\n".join(
             [
-                f"# Made by archiver bench. docs/{_DOCUMENTS[wanted.are_sweeps]} has every key.\n"
+                f"# Made by archiver bench. docs/{page} has every key.\n"
                 f'name = "bench"\ntitle = {_quoted(f"Ad-hoc measurement: {operations} of {sizes}")}',
                 *(f"[[criterion]]\nthat = {_quoted(_checked(each))}" for each in wanted.criteria),
-                *(_sweeps if wanted.are_sweeps else _phases)(wanted, locked_bytes_max),
+                *tables(wanted, locked_bytes_max),
             ]
         )
         + "\n"

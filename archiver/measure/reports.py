@@ -18,9 +18,7 @@ from archiver.values.record import ErrorKind
 from results.recorded.model import INTERVAL_SECONDS
 
 PartOfPhase = Literal["warm-up", "measured", "drain"]
-INTERVAL_NS = round(
-    INTERVAL_SECONDS * 1e9
-)  # resolution of the time line, and of the measured window of several clients
+INTERVAL_NS = round(INTERVAL_SECONDS * 1e9)
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from results.measures.metrics import (
 )
 from results.measures.units import ALL_WORKLOADS, LARGE_BYTES, Unit, UnitKey
 from results.mixed.programme import PEAK_SECONDS
-from results.tables.columns import KEY_COLUMNS, rate
+from results.tables.columns import KEY_COLUMNS, rate_cell
 
 _TOLD_BY = (
     f"The rate of workloads with objects of {format_size(LARGE_BYTES)} or more on average is MB/s (10^6 bytes), of"
@@ -289,7 +289,9 @@ def _rates(label: str, side: int, kind: Kind) -> Iterable[Column]:
         return line.unit.measured[side]
 
     return (
-        Column(label, "objects/s", lambda line: rate(unit, line.median(side), 2) if (unit := measured(line)) else None),
+        Column(
+            label, "objects/s", lambda line: rate_cell(unit, line.median(side), 2) if (unit := measured(line)) else None
+        ),
         Column(label, "MB/s", lambda line: unit.megabytes_per_second if (unit := measured(line)) else None, 2),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 GRADES = (("A", 0.05), ("B", 0.15), ("C", 0.50))  # and how far the ends of the 95% interval are from the number at most
 NOT_KNOWN = "?"
+PRECISE_SHARE = GRADES[1][1]  # a number whose interval is wider is imprecise
 FAIR = GRADES[2][0]  # the best grade of a number that changed while it was measured
 MEANING = (
     "Grade: the 95% interval of the rate is within "

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from results.document.grades import GRADES
+from results.document.grades import PRECISE_SHARE
 from results.measures.units import Unit
 
 _INK = "#000000"
@@ -59,7 +59,7 @@ def mark_facts(cells: Iterable[Unit]) -> list[str]:
         of = f"over {repetitions} repetitions" if repetitions > 1 else "of the mean session time, one repetition"
         facts.append(f"bars: 95% intervals {of}")
     if any(cell.is_imprecise for cell in drawn):
-        facts.append(f"hollow: the rate is not known within {GRADES[1][1]:.0%}")
+        facts.append(f"hollow: the rate is not known within {PRECISE_SHARE:.0%}")
     if any(cell.is_limited_by_failures for cell in drawn):
         facts.append("cross: limited by failures, the platform may be faster")
     if any(cell.is_limited_by_client for cell in drawn):

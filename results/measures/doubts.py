@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from archiver.values.sizes import format_bytes, format_duration, format_instant, format_size
-from results.document.grades import GRADES
+from results.document.grades import PRECISE_SHARE
 from results.measures.quality import CLIENT_SHARE_MAX
 from results.measures.requests import request_differences
 from results.measures.units import Unit, all_cells, parallel_cells
@@ -206,7 +206,7 @@ def _imprecise(recorded: RecordedRun) -> Iterator[str]:
     known = "no interval" if worst.within is None else f"±{worst.within:,.0%}"
     moved = next((f"; {result.unsteady}" for result in worst.results if result.unsteady), "")
     yield (
-        f"{len(imprecise)} of {len(cells)} rates are not known within {GRADES[1][1]:.0%} ({_cell(worst.first)} with "
+        f"{len(imprecise)} of {len(cells)} rates are not known within {PRECISE_SHARE:.0%} ({_cell(worst.first)} with "
         f"{worst.key.clients} client{'s' if worst.key.clients > 1 else ''} worst, {known}{moved}); "
         f"{_for_precision(recorded, worst)}"
     )

@@ -42,7 +42,7 @@ class Estimate:
         """Return how far the ends of the interval are from the median at most, as a share of it; None: no interval."""
         if self.low is None or self.high is None or not self.median:
             return None
-        return max(self.high / self.median - 1, 1 - self.low / self.median)
+        return reach(self.median, self.low, self.high)
 
 
 class RelativeError(NamedTuple):
@@ -159,6 +159,11 @@ def estimate(values: Sequence[float]) -> Estimate:
     logs = [math.log(value) for value in values]
     low, high = _interval(fmean(logs), stdev(logs), len(logs), LEVEL)
     return Estimate(middle, min(low, middle), max(high, middle), len(values))
+
+
+def reach(value: float, low: float, high: float) -> float:
+    """Return how far the ends of an interval are from a value at most, as a share of the value."""
+    return max(high / value - 1, 1 - low / value)
 
 
 def paired_ratio(log_ratios: Sequence[float]) -> PairedRatio:

@@ -43,7 +43,7 @@ from results.measures.quality import (
     UNSTEADY,
     doubts_of,
 )
-from results.measures.statistics import BATCHES_MAX, Estimate, RelativeError, estimate, t_quantile
+from results.measures.statistics import BATCHES_MAX, Estimate, RelativeError, estimate, reach, t_quantile
 from results.recorded.model import INTERVAL_SECONDS, Result
 
 Quantity = Literal["objects_per_second", "megabytes_per_second"]
@@ -188,7 +188,7 @@ class Unit:
         found = self.rate_interval
         if found is None or self.is_meaningless:
             return None
-        return max(found[1] / self.objects_per_second - 1, 1 - found[0] / self.objects_per_second)
+        return reach(self.objects_per_second, *found)
 
     @property
     def grade(self) -> str:

@@ -228,7 +228,8 @@ class InfrastructureResult:
         return self.per_hour / self.minimum_per_hour if self.minimum_per_hour else 1.0
 
 
-INTERVAL_SECONDS = 0.25  # resolution of the time line, and of the counts behind ``Result.rate_half_width``
+# Resolution of the time line, of the measured window of several clients, and of what ``rate_half_width`` comes from.
+INTERVAL_SECONDS = 0.25
 TOO_SHORT = "too short to judge"  # a value of ``Result.steadiness``
 FAILURES = "failures"  # a value of ``Result.limited_by``, and the resource of its utilisation
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,11 +16,12 @@ from archiver.values.sizes import format_instant
 from results.document.document import Document, Section, filled
 from results.document.files import write_files
 from results.document.html import html_page
-from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, linked, number
+from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, linked
 from results.recorded.database import FILE_NAME
 from results.recorded.run import opened
 from results.report.documents import PAGE_NAME
 from results.report.key_figures import KeyFigures, key_figures, where
+from results.tables.columns import rate_cell
 
 INDEX_NAME = "index.html"
 _PAGES = (PAGE_NAME, "worm.html")  # possible names of a run's report in its folder
@@ -96,7 +97,7 @@ def _rate(operation: str) -> Column:
             return Cell(NOT_MEASURED)
         found = run.peaks[operation].by_objects
         elsewhere = () if where(found) == _point(run) else (f"at {where(found)}",)
-        return replace(number(found.objects_per_second, 0, (*found.doubts, *elsewhere)), grade=found.grade)
+        return rate_cell(found, found.objects_per_second, 0, *elsewhere)
 
     return Column(operation, "objects/s", rate)
 

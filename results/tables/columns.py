@@ -30,6 +30,6 @@ def interval(unit: Unit | None) -> Cell:
     return Cell(NOT_MEASURED) if within is None else Cell(f"±{within:,.0%}", within * 100)
 
 
-def rate(unit: Unit, value: float, decimals: int, *notes: str) -> Cell:
+def rate_cell(unit: Unit, value: float, decimals: int, *notes: str) -> Cell:
     """Return a rate that comes from a unit's objects/s, with the unit's grade and doubts, and further notes."""
     return replace(number(value, decimals, (*unit.doubts, *notes)), grade=unit.grade, of=unit.key)

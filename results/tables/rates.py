@@ -30,7 +30,7 @@ from results.measures.units import (
 from results.measures.watched import NOTHING_WATCHED, Watched
 from results.recorded.model import FirstError, Latency, Result
 from results.reference.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
-from results.tables.columns import UNIT_AMOUNT_COLUMNS, UNIT_COLUMNS, interval, rate
+from results.tables.columns import UNIT_AMOUNT_COLUMNS, UNIT_COLUMNS, interval, rate_cell
 from results.tables.lock_cost import life_cycle_table, lock_cost_table
 from results.tables.session_fits import session_time_table
 from results.tables.usage import (
@@ -191,7 +191,7 @@ _CELLS = TableSpec(
     "Rates, latency and limits",
     (
         *columns_of(lambda row: row[0], UNIT_COLUMNS),
-        Column("", "objects/s", lambda row: rate(row[0], row[0].objects_per_second, 1)),
+        Column("", "objects/s", lambda row: rate_cell(row[0], row[0].objects_per_second, 1)),
         Column("", "MB/s", lambda row: row[0].megabytes_per_second, 1),
         *map(_cell_percentile, ("p50", "p99", "p99.9")),
         Column("measured", "s", lambda row: amounts(row[0].results).seconds_min, 1),
@@ -212,7 +212,7 @@ _AMOUNTS = TableSpec(
     "What each rate rests on",
     (
         *UNIT_COLUMNS,
-        Column("rate", "objects/s", lambda cell: rate(cell, cell.objects_per_second, 2)),
+        Column("rate", "objects/s", lambda cell: rate_cell(cell, cell.objects_per_second, 2)),
         *UNIT_AMOUNT_COLUMNS,
     ),
     "The measured time, and the complete sessions and the objects in it. With repetitions: the median rate, and the"
@@ -247,7 +247,7 @@ def _noted_rate(cell: Unit | None, value: float | None, warmth: str) -> Cell:
     if cell is None or value is None:
         return number(None, 2)
     several = cell.key.operation == "retrieve" and " or " in warmth
-    return rate(cell, value, 2, *([f"{temperatures([cell])} data"] if several else []))
+    return rate_cell(cell, value, 2, *([f"{temperatures([cell])} data"] if several else []))
 
 
 def _published_notes(cell: PublishedCell, of_paper: bool) -> tuple[str, ...]:

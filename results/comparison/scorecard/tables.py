@@ -18,7 +18,7 @@ from results.measures.stored_times import NO_TIMES
 from results.measures.units import Unit
 from results.recorded.model import CheckRecord, Latency
 from results.report.numbers import lock_cost_percent
-from results.tables.columns import interval, rate
+from results.tables.columns import interval, rate_cell
 from results.tables.lock_cost import VariantCost
 from results.tables.usage import syncs
 from results.worm.findings import DISCLAIMER, REQUIREMENTS, checks_tried
@@ -343,7 +343,7 @@ _DETAILS = TableSpec(
         Column("point", of=lambda row: str(row.point), label=True),
         Column("platform", of=lambda row: row.card.label, label=True),
         Column("objects/session", of=lambda row: row.unit.key.objects_per_session),
-        Column("objects/s", of=lambda row: rate(row.unit, row.unit.objects_per_second, 1)),
+        Column("objects/s", of=lambda row: rate_cell(row.unit, row.unit.objects_per_second, 1)),
         Column("95% within", of=lambda row: interval(row.unit)),
         Column("MB/s", of=lambda row: row.unit.megabytes_per_second, digits=1),
         Column("p50", "ms", lambda row: row.latency and row.latency.p50, 3),
