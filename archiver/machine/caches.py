@@ -17,13 +17,13 @@ WARM_SHARE = 0.1
 
 def drop(paths: Iterable[Path]) -> None:
     """Write back these files and drop their cached pages."""
+    os.sync()  # once: a sync for each of 20,000 files takes 2 to 5 s, on an idle machine
     for path in paths:
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError:
             continue  # the segment was removed meanwhile
         try:
-            os.fdatasync(descriptor)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)

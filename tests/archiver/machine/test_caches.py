@@ -40,7 +40,7 @@ def test_dropping_caches_writes_dirty_pages_back_first(tmp_path: Path, monkeypat
         calls.append(f"dropped {advice}")
         real(descriptor, *advice)
 
-    monkeypatch.setattr(os, "fdatasync", lambda descriptor: calls.append("written back"))
+    monkeypatch.setattr(os, "sync", lambda: calls.append("written back"))
     monkeypatch.setattr(os, "posix_fadvise", noting)
     caches.drop([path])
     assert calls == ["written back", f"dropped {(0, 0, os.POSIX_FADV_DONTNEED)}"]  # dirty pages cannot be dropped
