@@ -70,7 +70,7 @@ format: $(VENV)/installed ## format the code
 bench: peers ## run the benchmarks; write their results into docs/benchmarks.md and README.md (half an hour)
 	$(BIN)/python -m benchmarks all
 
-scorecard: platforms ## measure SCORECARD_PLATFORMS in turn; write docs/scorecard.md (half an hour)
+scorecard: platforms ## measure SCORECARD_PLATFORMS in turn; write docs/scorecard.md (an hour)
 	$(BIN)/archiver scorecard $(addprefix --platform ,$(SCORECARD_PLATFORMS)) --out docs
 
 docs: $(VENV)/installed ## write the reference pages anew, and build docs/ as a site, build/site/index.html

@@ -11,7 +11,7 @@ import os
 import socket
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -20,12 +20,13 @@ from unittest.mock import patch
 
 import numpy as np
 
+from archiver.engine.rounds import CONFIRMING_ROUNDS, PRECISION, ROUNDS_MAX, ROUNDS_MIN, is_known
 from archiver.engine.worker import phase_run
 from archiver.engine.worker.stopping import SessionStop, SharedWindow, WindowStop
 from benchmarks.benchmark import Benchmark, Contenders, Experiment, Figures, Goal, Results, median_ratio, medians
 from benchmarks.own_worker import carry_out_job
 from benchmarks.peers.base import Job, Target
-from results.measures.statistics import t_quantile
+from results.measures.statistics import estimate, t_quantile
 from scenarios.work.sessions import InWindow, UntilPrecise
 
 RULE = UntilPrecise(3.0, 10.0, 1 << 60, 0.05, sessions_min=3)
@@ -36,7 +37,9 @@ VOTES_SPREAD = 0.3
 ANSWER_SECONDS = 0.0005
 OBJECTS_PER_SESSION = 100
 OBJECT_BYTES = 8192
-COVERAGE_PERCENT_GOAL, BIAS_PERCENT_GOAL = 90, 2
+COVERAGE_PERCENT_GOAL, BIAS_PERCENT_GOAL, INTERVALS_PERCENT_GOAL = 90, 2, 93
+VARIATIONS = (0.03, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3)  # of a rate between rounds
+ROUNDS, COVERED = "rounds", "intervals with the true rate, %"
 SETTLED, WITHIN = "settled, %", "within 5%, %"
 BIAS, SPREAD = "bias, %", "spread, %"
 
@@ -150,6 +153,33 @@ def bias_of(random: np.random.Generator, votes_seconds: float, windows: int) -> 
     }
 
 
+def known_rates(random: np.random.Generator, variation: float, cells: int) -> dict[str, float]:
+    """Return the rounds of a cell until its rate is known, and the percentage of 95% intervals that contain the truth.
+
+    For comparison, the percentage without the confirming rounds.
+    """
+    sigma = math.sqrt(math.log(1 + variation**2))
+    counts, covered, covered_at_once = [], [], []
+    for _ in range(cells):
+        rates = np.exp(sigma * random.standard_normal(ROUNDS_MAX)).tolist()
+        for count in range(ROUNDS_MIN + CONFIRMING_ROUNDS, ROUNDS_MAX + 1):
+            if is_known(rates[:count]) or count == ROUNDS_MAX:
+                break
+        counts.append(count)
+        covered.append(_has_truth(rates[:count]))
+        covered_at_once.append(_has_truth(rates[: count - CONFIRMING_ROUNDS]))
+    return {
+        ROUNDS: statistics.fmean(counts),
+        COVERED: statistics.fmean(covered) * 100,
+        f"{COVERED}, without confirming rounds": statistics.fmean(covered_at_once) * 100,
+    }
+
+
+def _has_truth(rates: Sequence[float]) -> bool:
+    found = estimate(rates)
+    return found.low is not None and found.high is not None and found.low <= 1.0 <= found.high
+
+
 class _InTheLoop(ThreadPoolExecutor):
     """Stands in for the thread that folds: does the work at once."""
 
@@ -222,6 +252,12 @@ def _experiments(small: bool) -> list[Experiment]:
             [nullcontext({(f"{each:g} s",): partial(bias_of, random, each, windows) for each in VOTES_SECONDS})],
         ),
         Experiment(
+            "rounds",
+            f"Rounds until a rate is known within {PRECISION:.0%}, and 95% intervals that contain the true rate",
+            ("variation between rounds",),
+            [nullcontext({(f"{each:.0%}",): partial(known_rates, random, each, cells // 4) for each in VARIATIONS})],
+        ),
+        Experiment(
             "tail",
             f"Service times in ms on a server that answers after {ANSWER_SECONDS * 1e3:g} ms",
             ("rows are folded",),
@@ -248,6 +284,12 @@ METHOD = Benchmark(
             lambda results: [*map(abs, medians("bias", BIAS)(results))],
             "below",
             BIAS_PERCENT_GOAL,
+        ),
+        Goal(
+            "95% intervals after rounds that contain the true rate, %",
+            medians("rounds", COVERED),
+            "at least",
+            INTERVALS_PERCENT_GOAL,
         ),
         Goal(
             "p99.9, rows folded in a thread / in the event loop",

@@ -24,6 +24,7 @@ from archiver.engine.numbers import ObjectNumbers
 from archiver.engine.offered_rates import OfferedRates
 from archiver.engine.plan import Plan, check_space, new_run_id, run_plan
 from archiver.engine.probing import Prober, probed_max
+from archiver.engine.rounds import rounds
 from archiver.engine.run import Observer, Run, RunOutcome, SecondPlace
 from archiver.engine.work.replay.library import TraceLibrary
 from archiver.engine.workers.contract import Workers
@@ -62,6 +63,8 @@ def execute(plans: Sequence[Plan], ledger: Ledger, observer: Observer, traces: T
     phases: Callable[[Sequence[Run]], Generator[Phase, None, None]] = partial(planned, scenario.phases)
     if scenario.search is not None:
         phases = partial(searched, scenario, traces)
+    elif (seconds := plans[0].options.request.budget_seconds) is not None:
+        phases = partial(rounds, scenario, seconds)
     return carry_through([partial(_begin, plan, comparison, ledger, observer) for plan in plans], phases)
 
 

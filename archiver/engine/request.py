@@ -75,7 +75,8 @@ class RunRequest:
 
     scenario: ScenarioRequest | None  # None: a replay
     replay: ReplayRequest | None  # None: a scenario
-    repetitions: int
+    repetitions: int  # with a budget: at most
+    budget_seconds: float | None  # time for rounds of repetitions; None: as many as ``repetitions``
     objects_from: str | None  # run whose objects are read; None: this run archives its own
     backend: str
     platforms: tuple[str, ...]  # to start

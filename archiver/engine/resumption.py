@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from archiver.engine.earlier import check_first
 from archiver.engine.execution import carry_through, open_run, pin, placement, planned, settings
 from archiver.engine.numbers import LockedTimes, ObjectNumbers
 from archiver.engine.plan import Plan, RunOptions, check_space, make_plan, port_warnings, run_plan
+from archiver.engine.rounds import rounds
 from archiver.engine.run import Observer, Run, RunOutcome
 from archiver.ledger.ledger import Ledger, Placement
 from archiver.platforms.hosted import HostedStore
@@ -114,12 +115,14 @@ def remaining(broken: BrokenRun, scenario: Scenario) -> tuple[Phase, ...]:
     """
     recorded = [(times.position, times.label) for times in broken.database.phases()]
     planned = [(phase.position, phase.label) for phase in scenario.phases]
-    if len(planned) != broken.row.phases_planned or recorded != planned[: len(recorded)]:
+    # A run with a time budget leaves phases out.
+    if len(planned) != broken.row.phases_planned or not set(recorded) <= set(planned):
         raise UsageError(
             f"{broken.id}: this version of Archiver orders its phases differently from the version that began it; "
             f"resume it with that version ({broken.row.host.get('archiver')}), or start the run again"
         )
-    left = scenario.phases[broken.finished :]
+    last = recorded[broken.finished - 1][0] if broken.finished else 0
+    left = tuple(phase for phase in scenario.phases if phase.position > last)
     begun = {position for position, _ in recorded} | {each.position for each in broken.database.broken_off()}
     for phase in left:
         if phase.position in begun and not phase.is_repeatable:
@@ -155,9 +158,12 @@ def plan_rest(
 
 def resume(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, observer: Observer) -> RunOutcome:
     """Carry out the remaining phases. Raises UsageError and PlatformError before anything is touched."""
-    (outcome,) = carry_through(
-        [partial(_go_on, broken, scenario, plan, ledger, observer)], partial(planned, plan.scenario.phases)
-    )
+    phases: Callable[[Sequence[Run]], Generator[Phase, None, None]] = partial(planned, plan.scenario.phases)
+    budget_seconds = plan.options.request.budget_seconds
+    if budget_seconds is not None:
+        used_seconds = sum(times.archived_seconds for times in broken.database.phases())
+        phases = partial(rounds, plan.scenario, budget_seconds - used_seconds)
+    (outcome,) = carry_through([partial(_go_on, broken, scenario, plan, ledger, observer)], phases)
     return outcome
 
 

@@ -505,6 +505,13 @@ class RunDatabase:
         with self._transaction():
             self._db.execute("UPDATE run SET lock_verified = ?", (outcome,))
 
+    def set_planned_as_finished(self) -> None:
+        """Record that the finished phases are all that there are: a run with a time budget plans more than it needs."""
+        with self._transaction():
+            self._db.execute(
+                "UPDATE run SET (phases_planned, repetitions) = (SELECT count(*), max(repetition) FROM phase)"
+            )
+
     def finish(self, ended_at: float, verdict: str) -> None:
         """Record the end and the verdict of the run."""
         with self._transaction():
@@ -571,8 +578,10 @@ class RunDatabase:
         which shows as errors in its last interval.
         """
         rows = self._db.execute(
-            "SELECT position FROM phase WHERE gave_up NOT NULL OR (position + 1 IN (SELECT position FROM phase WHERE "
-            "gave_up NOT NULL) AND 0 < (SELECT sum(errors) FROM interval WHERE interval.position = phase.position "
+            "SELECT position FROM phase WHERE gave_up NOT NULL OR ("
+            "(SELECT min(position) FROM phase AS next WHERE next.position > phase.position) "
+            "IN (SELECT position FROM phase WHERE gave_up NOT NULL) AND 0 < (SELECT sum(errors) FROM interval "
+            "WHERE interval.position = phase.position "
             "AND interval = (SELECT max(interval) FROM interval WHERE interval.position = phase.position)))"
         )
         return [row["position"] for row in rows]

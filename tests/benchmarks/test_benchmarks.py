@@ -22,7 +22,7 @@ ROWS = {
     "merging": {"merging": 1, "histogram-forms": 2},
     "tsm": {"tsm": 8, "tsm-clients": 8},
     "store": {"store": 7},
-    "method": {"coverage": 18, "bias": 3, "tail": 2},
+    "method": {"coverage": 18, "bias": 3, "rounds": 7, "tail": 2},
     "open-loop": {"open-loop": 6},
     "replay": {"replay": 2, "replay-memory": 2},
     "audit": {"audit": 4},

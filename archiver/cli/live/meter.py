@@ -84,13 +84,20 @@ class Moment(LiveState):
 class Meter:
     """Follows a run. Every method may be called from any thread."""
 
-    def __init__(self, scenario: Scenario, platforms: int, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        platforms: int,
+        budget_seconds: float | None = None,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         self._clock_ns = clock_ns
         self._title = scenario.title
         self._phases = max((phase.position for phase in scenario.phases), default=0)
         self._first = min((phase.position for phase in scenario.phases), default=1)
         self._operations = sorted({each for phase in scenario.phases for w in phase.workloads for each in w.work.does})
         self._platforms = platforms
+        self._budget_seconds = budget_seconds  # None: until all phases are finished
         self._lock = threading.Lock()
         self._began: float | None = None  # start of the first phase; in seconds of the clock, as all times here
         self._position_began = 0.0
@@ -186,7 +193,10 @@ class Meter:
         if not done:
             return None
         each = (self._position_began - self._began) / done
-        return max(0.0, each * (self._phases - self._first + 1 - done) - (now - self._position_began))
+        left = each * (self._phases - self._first + 1 - done) - (now - self._position_began)
+        if self._budget_seconds is not None:
+            left = min(left, self._budget_seconds - (now - self._began))
+        return max(0.0, left)
 
 
 @dataclass(slots=True)

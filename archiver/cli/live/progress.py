@@ -29,8 +29,10 @@ LINE_SHARE = 0.02  # of the elapsed time: a day makes about 350 lines
 class Progress:
     """Shows a run within a ``with`` block. ``meter`` has the shown values, for other displays."""
 
-    def __init__(self, scenario: Scenario, platforms: int, *, enabled: bool) -> None:
-        self.meter = Meter(scenario, platforms)
+    def __init__(
+        self, scenario: Scenario, platforms: int, *, enabled: bool, budget_seconds: float | None = None
+    ) -> None:
+        self.meter = Meter(scenario, platforms, budget_seconds)
         self._console = console()
         self._shown: _Table | _Lines | None = None
         if enabled:

@@ -94,11 +94,10 @@ def bench(show_scenario: bool, **given: Any) -> None:
 
     Exit status: as `archiver run`.
     """
-    asked = bench_request(given)
     if show_scenario:
-        click.echo(asked.text, nl=False)
+        click.echo(bench_request(given).text, nl=False)
         return
-    run_scenario(given, asked)
+    run_scenario(given, bench_request)
 
 
 bench.params += shared_params()

@@ -6,8 +6,10 @@ The reader learns the actions, their times, the amount of archived data, and the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from archiver.engine.plan import Plan
+from archiver.engine.rounds import CONFIRMING_ROUNDS, PRECISION, ROUNDS_MIN, SET_UP_SECONDS
 from archiver.values.retention import (
     BUCKET_DEFAULT_SECONDS,
     CLOCK_OFFSET_SECONDS_MAX,
@@ -23,13 +25,17 @@ from scenarios.work.mix import Arrivals, Mix
 from scenarios.work.replay import Replay
 from scenarios.work.sessions import Sessions, UntilPrecise
 
-SET_UP_SECONDS = 0.5  # of a phase, before its clients begin; 0.2 to 0.6 s on the embedded store
 LABELS_SHOWN = 3
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """Yield the phases and the amounts of their work, for phases with a mix also their workloads."""
-    scenario = plan.scenario
+    """Yield the phases and the amounts of their work, for phases with a mix also their workloads.
+
+    Of a run with a time budget these are the phases of its first round.
+    """
+    scenario, archived = plan.scenario, plan.archived_by_phase
+    if plan.options.request.budget_seconds is not None:
+        scenario = replace(scenario, phases=tuple(each for each in scenario.phases if each.repetition == 1))
     count = len(scenario.phases)
     phases = f"{count} phase{'s' if count > 1 else ''}"
     search = scenario.search
@@ -42,12 +48,21 @@ def plan_lines(plan: Plan) -> Iterator[str]:
             f"{scenario.title}: a search of {search.name} from {search.first} to {search.last} by {search.step}, with "
             f"{search.repeat} trials at the edge; the first step has {phases}"
         )
-    yield from _phase_lines(scenario.phases, plan.archived_by_phase)
+    yield from _phase_lines(scenario.phases, archived[:count])
 
 
-def duration_lines(scenario: Scenario, platforms: int) -> Iterator[str]:
+def duration_lines(scenario: Scenario, platforms: int, budget_seconds: float | None) -> Iterator[str]:
     """Yield how long a run takes, or the first step of a search: as expected, and at most by the plan."""
     phases, search = scenario.phases, scenario.search
+    if budget_seconds is not None:
+        first = [phase for phase in phases if phase.repetition == 1]
+        about = platforms * sum(phase.expected_seconds + SET_UP_SECONDS for phase in first)
+        yield (
+            f"takes at most {format_duration(budget_seconds)}: rounds of {len(first)} phases, about "
+            f"{format_duration(about)} each, at most {scenario.repetitions} of them; after "
+            f"{ROUNDS_MIN + CONFIRMING_ROUNDS} rounds a rate that is known within {PRECISION:.0%} is not measured again"
+        )
+        return
     limited = platforms * sum(phase.limited_seconds for phase in phases)
     if limited:
         what = "takes" if search is None else f"a step at {search.first} {search.name} takes"

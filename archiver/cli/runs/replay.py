@@ -80,4 +80,4 @@ def replay(**given: Any) -> None:
     carry_out(request, scenario)
 
 
-replay.params += shared_params("allow_large_sessions")
+replay.params += shared_params("allow_large_sessions", "budget_seconds")

@@ -75,7 +75,8 @@ def run_request(
     parts = {
         "scenario": scenario,
         "replay": replay,
-        "objects_from": given.get("objects_from"),  # replay does not have this option
+        "objects_from": given.get("objects_from"),  # replay does not have these options
+        "budget_seconds": given.get("budget_seconds"),
         "s3": S3Request(**part_of(S3Request, given)),
         "tsm": TsmRequest(**part_of(TsmRequest, given)),
         "retention": RetentionWish(

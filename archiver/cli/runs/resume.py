@@ -85,7 +85,7 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, tables:
         if not quiet and rest.archived_max()[0]:
             for line in announcement(plan):
                 click.echo(line, err=True)
-        progress = stack.enter_context(Progress(rest, 1, enabled=not quiet))
+        progress = stack.enter_context(Progress(rest, 1, enabled=not quiet, budget_seconds=request.budget_seconds))
         stack.enter_context(live_file(progress.meter, [database.path.parent]))
         for warning in warnings:
             progress.warned(warning)

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, fields, replace
 from importlib import import_module
@@ -46,6 +46,7 @@ from archiver.engine.execution import execute
 from archiver.engine.plan import RunOptions, make_plans
 from archiver.engine.request import RunRequest, ScenarioRequest
 from archiver.engine.resumption import not_resumable
+from archiver.engine.rounds import rounds_max
 from archiver.engine.run import RunOutcome
 from archiver.engine.work.replay.library import TraceLibrary
 from archiver.engine.workers.contract import Cluster
@@ -171,6 +172,12 @@ def _instead(option: str, args: Sequence[str]) -> str:
     default=1,
     show_default=True,
     help="Repetitions of every cell, interleaved; 2 or more give 95% intervals.",
+)
+@click.option(
+    "--for",
+    "budget_seconds",
+    type=DURATION,
+    help="Instead of --repeat: repeat in rounds for this long at most, until every rate is known within 10%.",
 )
 @click.option(
     "--search",
@@ -398,7 +405,7 @@ def run(**given: Any) -> None:  # fmt: skip
     scenario; 3 the platform could not be reached or refused the set-up; 130, 143 or 129 interrupted by Ctrl-C, SIGTERM
     or SIGHUP. Everything that finished is saved.
     """
-    run_scenario(given, scenario_request(given))
+    run_scenario(given, scenario_request)
 
 
 # Parameters that select and change a written scenario.
@@ -410,13 +417,29 @@ def shared_params(*without: str) -> list[click.Parameter]:
     return [each for each in run.params if each.name not in _OF_SCENARIOS.union(without)]
 
 
-def run_scenario(given: Mapping[str, Any], scenario_request: ScenarioRequest) -> NoReturn:
-    """Read a scenario and carry it out as the command line says."""
-    carry_out(*requested(given, scenario_request))
+def run_scenario(given: Mapping[str, Any], scenario_of: Callable[[Mapping[str, Any]], ScenarioRequest]) -> NoReturn:
+    """Read the scenario of a command line, and carry it out."""
+    carry_out(*requested(given, scenario_of))
 
 
-def requested(given: Mapping[str, Any], scenario_request: ScenarioRequest) -> tuple[RunRequest, Scenario]:
-    """Return the request of a command line, and the scenario that it reads."""
+def requested(
+    given: Mapping[str, Any], scenario_of: Callable[[Mapping[str, Any]], ScenarioRequest]
+) -> tuple[RunRequest, Scenario]:
+    """Return the request of a command line, and the scenario that it reads.
+
+    With a time budget, the number of repetitions is the largest that the run can have.
+    """
+    seconds = given["budget_seconds"]
+    if seconds is not None:
+        if given["repetitions"] > 1 or given.get("searches"):
+            raise UsageError("--for decides how often to measure, as --repeat or a search does; choose one of them")
+        _, once = _read(given, scenario_of(given))
+        platforms = max(1, len(given["platforms"]))
+        given = {**given, "repetitions": rounds_max(once, seconds, platforms, given["max_locked_bytes"] // platforms)}
+    return _read(given, scenario_of(given))
+
+
+def _read(given: Mapping[str, Any], scenario_request: ScenarioRequest) -> tuple[RunRequest, Scenario]:
     request = run_request(given, scenario=scenario_request)
     scenario = read_scenario(
         scenario_request.source,
@@ -481,7 +504,7 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
     given_platform = platform_options(request)
     if earlier is not None and not _given(("platforms", "endpoints")):
         given_platform = reaching(Holding((earlier.place,)), given_platform)
-    progress = Progress(scenario, platforms, enabled=say and not dry)
+    progress = Progress(scenario, platforms, enabled=say and not dry, budget_seconds=request.budget_seconds)
     with ExitStack() as stack:
         if request.metrics_port is not None:  # before changing anything, because the port may be in use
             stack.enter_context(metrics_page(progress.meter, request.metrics_port))
@@ -498,7 +521,7 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
         plans, warnings = make_plans(scenario, opened, options)
         announced = announcement(plans[0], platforms)
         if dry:
-            times = duration_lines(scenario, platforms)
+            times = duration_lines(scenario, platforms, request.budget_seconds)
             for line in (*plan_lines(plans[0]), *announced, *times, *(f"warning: {each}" for each in warnings)):
                 click.echo(line)
             return []

@@ -12,6 +12,7 @@ import click
 from archiver.cli.completion import run_names
 from archiver.cli.locks.worm import check_platform
 from archiver.cli.output import print_compared, print_left_behind, print_sentence
+from archiver.cli.parameters import DURATION
 from archiver.cli.runs.dry_run import duration_lines
 from archiver.cli.runs.request import scenario_request
 from archiver.cli.runs.run import measure, requested, run
@@ -50,9 +51,15 @@ _CONFORMANCE_SECONDS = 240.0  # about what the checks of one platform take
 @click.option(
     "--repeat",
     type=click.IntRange(1, 100),
-    default=3,
+    help="Repetitions of every cell, interleaved; 2 or more give 95% intervals.  [default: as many as --for allows]",
+)
+@click.option(
+    "--for",
+    "budget_seconds",
+    type=DURATION,
+    default="30m",
     show_default=True,
-    help="Repetitions of every cell, interleaved; 2 or more give 95% intervals.",
+    help="Measure in rounds for this long at most, until every rate is known within 10%.",
 )
 @click.option("--quick", is_flag=True, help="Measure each cell for only a second, to try the command.")
 @click.option("--dry-run", is_flag=True, help="Print what would be measured and locked, and stop.")
@@ -69,7 +76,8 @@ _CONFORMANCE_SECONDS = 240.0  # about what the checks of one platform take
 def scorecard(
     runs: Sequence[str],
     platforms: Sequence[str],
-    repeat: int,
+    repeat: int | None,
+    budget_seconds: float,
     quick: bool,
     dry_run: bool,
     page_format: PageFormat,
@@ -98,7 +106,10 @@ def scorecard(
     unchecked = [name for name in platforms if not any(_has_checks(card, name) for card in known)]
     if unchecked:
         click.echo(_conformance_words(unchecked), err=not dry_run)
-    measured = _measured(unmeasured, repeat, quick=quick, dry_run=dry_run) if unmeasured else []
+    measured = []
+    if unmeasured:
+        often = f"--for={budget_seconds:g}s" if repeat is None else f"--repeat={repeat}"
+        measured = _measured(unmeasured, often, quick=quick, dry_run=dry_run)
     if dry_run:
         return
     found += measured
@@ -138,14 +149,17 @@ def _conformance_words(platforms: Sequence[str]) -> str:
     )
 
 
-def _measured(platforms: Sequence[str], repeat: int, *, quick: bool, dry_run: bool) -> list[ScoredRun]:
-    """Measure platforms in turn, as ``archiver run scorecard`` does, and return the runs that have results."""
-    words = [_SCENARIO, f"--repeat={repeat}", *(f"--platform={name}" for name in platforms)]
+def _measured(platforms: Sequence[str], often: str, *, quick: bool, dry_run: bool) -> list[ScoredRun]:
+    """Measure platforms in turn, as ``archiver run scorecard`` does, and return the runs that have results.
+
+    ``often`` is the option for the number of repetitions.
+    """
+    words = [_SCENARIO, often, *(f"--platform={name}" for name in platforms)]
     words += ["--quick"] if quick else []
     words += ["--dry-run"] if dry_run else []
     with run.make_context("run", words) as context:
-        request, scenario = requested(context.params, scenario_request(context.params))
-        for line in () if dry_run else duration_lines(scenario, len(platforms)):
+        request, scenario = requested(context.params, scenario_request)
+        for line in () if dry_run else duration_lines(scenario, len(platforms), request.budget_seconds):
             click.echo(line, err=True)
         outcomes = measure(request, scenario)
     for outcome in outcomes:

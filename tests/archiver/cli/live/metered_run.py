@@ -26,7 +26,7 @@ class Run:
     def __init__(self, platforms: int = 1, server: ServerUsage | None = CPU) -> None:
         self.scenario: Scenario = read_scenario("dr550", quick=True, order="paper")
         self.now_ns = 5_000 * 1_000_000_000
-        self.meter = Meter(self.scenario, platforms, lambda: self.now_ns)
+        self.meter = Meter(self.scenario, platforms, clock_ns=lambda: self.now_ns)
         self._server = server
         self._start_ns = 0
 

@@ -118,7 +118,7 @@ def test_time_left_is_estimated_from_duration_of_past_phases() -> None:
 def test_resumed_run_counts_phases_of_the_whole_run() -> None:
     run = Run()
     rest = run.scenario.phases[4:]
-    meter = Meter(Scenario("n", "t", rest, "paper", 1, 1, ""), 1, lambda: run.now_ns)
+    meter = Meter(Scenario("n", "t", rest, "paper", 1, 1, ""), 1, clock_ns=lambda: run.now_ns)
     meter.phase_started(rest[0], "embedded", lambda seconds: None)
     assert meter.now().phases == len(run.scenario.phases)
     assert meter.now().seconds_left is None

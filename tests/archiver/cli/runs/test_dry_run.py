@@ -143,7 +143,7 @@ def test_plan_of_sweeps_shows_duration(home: Path) -> None:
 
 def test_planned_duration_is_multiplied_by_number_of_platforms() -> None:
     scenario = read_scenario("dr550", overrides=["clients=2", "stop.seconds_min=2s"], quick=True)
-    (one,), (two,) = (list(duration_lines(scenario, platforms)) for platforms in (1, 2))
+    (one,), (two,) = (list(duration_lines(scenario, platforms, None)) for platforms in (1, 2))
     seconds = [[int(each) for each in re.findall(r"(\d+)s", line)] for line in (one, two)]
     assert seconds[1] == [2 * each for each in seconds[0]]
 

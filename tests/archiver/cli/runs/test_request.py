@@ -79,14 +79,14 @@ def test_every_option_of_run_is_in_its_request() -> None:
 def test_every_option_of_bench_is_in_its_request() -> None:
     given = LookedUp(bench, "--rate", "50/s")
     request = run_request(given, scenario=bench_request(given))
-    assert given.names == {*given, "objects_from"} - {"show_scenario"}
+    assert given.names == {*given, "objects_from", "budget_seconds"} - {"show_scenario"}
     assert RunRequest.from_json(request.to_json()) == request
 
 
 def test_every_option_of_replay_is_in_its_request() -> None:
     given = LookedUp(replay, "day.parquet", "--speed", "2")
     request = run_request(given, replay=replay_request(given))
-    assert given.names == {*given, "objects_from"}
+    assert given.names == {*given, "objects_from", "budget_seconds"}
     assert RunRequest.from_json(request.to_json()) == request
 
 

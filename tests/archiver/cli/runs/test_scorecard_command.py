@@ -24,9 +24,9 @@ def test_scorecard_dry_run_announces_locks_and_duration(home: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "conformance checks of embedded: about 4m" in done.stdout
     assert "in mode COMPLIANCE for at most 25s" in done.stdout
-    assert "archive 1MiB x 25, 16 clients" in done.stdout
+    assert "archive 1MiB x 5, 16 clients" in done.stdout
     assert "a phase that starts now asks for no lock beyond" in done.stdout
-    assert "takes about" in done.stdout
+    assert "takes at most 30m: rounds of 10 phases" in done.stdout
     assert left_in(home) == []
 
 
