@@ -18,10 +18,11 @@ from archiver.values import version
 from archiver.values.errors import ArchiverError
 
 _MODULES = {
-    "audit": "locks", "bench": "runs", "bundle": "answers", "capture": "runs", "cleanup": "locks", "compare": "answers",
-    "doctor": "platforms", "ledger": "locks", "plan": "answers", "platform": "platforms", "replay": "runs",
-    "report": "answers", "resume": "runs", "run": "runs", "scenarios": "runs", "scorecard": "runs",
-    "serve": "platforms", "trace": "runs", "tsm-library": "platforms", "web": "answers", "worm": "locks",
+    "audit": "locks", "bench": "runs", "bundle": "answers", "capture": "runs", "cleanup": "locks",
+    "compare": "answers", "decide": "answers", "doctor": "platforms", "ledger": "locks", "plan": "answers",
+    "platform": "platforms", "replay": "runs", "report": "answers", "resume": "runs", "run": "runs",
+    "scenarios": "runs", "scorecard": "runs", "serve": "platforms", "trace": "runs", "tsm-library": "platforms",
+    "web": "answers", "worm": "locks",
 }  # fmt: skip
 COMMANDS = tuple(_MODULES)
 

@@ -25,6 +25,7 @@ class CombinedRequest:
     purchase_years: tuple[int, ...] = (1,)  # ascending, from 1: platforms bought in a year must last until the next
     prices: PriceList | None = None
     budget: float | None = None  # for all years, in the currency of the prices
+    musts: tuple[str, ...] = ()  # what a platform must do, as it was written, for a decision
     budget_per_tb: float | None = None  # for all years, for each TB (10^12 bytes) kept at most in the last year
 
 

@@ -17,7 +17,7 @@ from results.planning.combined import CombinedRequest
 from results.planning.loads import PlanRequest
 
 _OF_ALL_LOADS = ("years", "headroom", "usable", "redundancy", "objects-max", "prices")
-_OF_THE_PURCHASE = ("purchase", "budget", "budget-per-tb")
+_OF_THE_PURCHASE = ("purchase", "budget", "budget-per-tb", "must")
 _OF_OUTPUT = ("json", "out", "from", "what-if")
 _FILES = ("prices", "size-histogram")  # relative to the folder of NEED.toml
 
@@ -70,6 +70,7 @@ def read_need(
         prices=next(iter(requests.values())).prices,
         budget=_amount(path, "budget", document),
         budget_per_tb=_amount(path, "budget-per-tb", document),
+        musts=_musts(path, document.get("must", [])),
     )
 
 
@@ -86,6 +87,12 @@ def _purchase(path: Path, years: Any) -> tuple[int, ...]:
     if not isinstance(years, list) or not all(isinstance(year, int) for year in years):
         raise UsageError(f"{path}: purchase: {years!r}; write a list of years, such as [1, 4]")
     return tuple(years)
+
+
+def _musts(path: Path, texts: Any) -> tuple[str, ...]:
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise UsageError(f'{path}: must: {texts!r}; write a list of phrases, such as ["no S1", "within budget"]')
+    return tuple(texts)
 
 
 def _amount(path: Path, key: str, document: Mapping[str, Any]) -> float | None:

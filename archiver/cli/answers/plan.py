@@ -19,7 +19,7 @@ from archiver.values.sizes import parse_size
 from results.document.files import json_text, write_files
 from results.planning.answer import PlanAnswer, answer
 from results.planning.capacity import mixed_trials
-from results.planning.combined import combine
+from results.planning.combined import CombinedPlan, CombinedRequest, combine
 from results.planning.combined_documents import combined_document, combined_files, combined_text
 from results.planning.documents import plan_document, plan_files, plan_text
 from results.planning.loads import (
@@ -414,12 +414,8 @@ def plan_all(need: Path, sources: tuple[str, ...], out: Path | None, as_json: bo
     Example:
         archiver plan all need.toml --from reference:dr550
     """
-    kinds = {kind: plan.commands[kind] for kind in _LOADS if kind != RetrieveLoad.kind}
-    request = read_need(need, kinds, plan_request)
-    found = []
-    for surface in map(_surface, sources):
-        loads = tuple((name, _with_disclosed_capacity(load, surface)) for name, load in request.requests)
-        found.append(combine(surface, replace(request, requests=loads)))
+    request = request_in(need)
+    found = [combined_on(surface_from(source), request) for source in sources]
     paths = []
     if out is not None:
         from results.document.html import html_page  # import the templates only for writing
@@ -430,6 +426,18 @@ def plan_all(need: Path, sources: tuple[str, ...], out: Path | None, as_json: bo
     click.echo(text, nl=False)
     if paths:
         click.echo(f"{paths[0]}: {len(paths)} files", err=as_json)
+
+
+def request_in(need: Path) -> CombinedRequest:
+    """Return the request in NEED.toml. Raises UsageError naming the file, the load and the key."""
+    kinds = {kind: plan.commands[kind] for kind in _LOADS if kind != RetrieveLoad.kind}
+    return read_need(need, kinds, plan_request)
+
+
+def combined_on(surface: RateSurface, request: CombinedRequest) -> CombinedPlan:
+    """Return the plan of several loads with these rates. Raises UsageError and ResultsError as ``combine``."""
+    loads = tuple((name, _with_disclosed_capacity(load, surface)) for name, load in request.requests)
+    return combine(surface, replace(request, requests=loads))
 
 
 def plan_request(kind: str, given: Mapping[str, Any]) -> PlanRequest:
@@ -478,7 +486,7 @@ def plan_answer(kind: str, given: Mapping[str, Any]) -> PlanAnswer:
 
     The usable capacity is the disclosed one if none is given. Raises UsageError and ResultsError.
     """
-    surface = _surface(given["source"])
+    surface = surface_from(given["source"])
     return answer(surface, _with_disclosed_capacity(plan_request(kind, given), surface))
 
 
@@ -559,7 +567,8 @@ _LOADS: Mapping[str, Callable[[Mapping[str, Any]], PlannedLoad]] = {
 }  # fmt: skip
 
 
-def _surface(source: str) -> RateSurface:
+def surface_from(source: str) -> RateSurface:
+    """Return the rates of a run, or published ones. Raises ResultsError and UsageError."""
     if source.startswith("reference:"):
         return published_surface(source)
     with opened(find_run(source)) as recorded:

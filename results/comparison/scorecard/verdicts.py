@@ -101,10 +101,11 @@ def kill_words(card: Card) -> str:
 
 def missing_parts(scorecard: Scorecard) -> list[MissingPart]:
     """Return the parts that no run measured."""
-    return [part for card in scorecard.cards for part in _missing(card)]
+    return [part for card in scorecard.cards for part in missing_parts_of(card)]
 
 
-def _missing(card: Card) -> Iterator[MissingPart]:
+def missing_parts_of(card: Card) -> Iterator[MissingPart]:
+    """Yield the parts of one platform that no run measured."""
     where = f"--platform {card.profile.name}" if card.is_started_here else f"--endpoint {card.profile.endpoints[0]}"
     worm, run = f"archiver worm {where}", f"archiver run scorecard {where} --repeat 3"
     if card.conformance is None:

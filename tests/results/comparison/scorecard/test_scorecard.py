@@ -6,12 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from archiver.values.errors import ResultsError, UsageError
-from results.comparison.compare import MeasuredRun
 from results.comparison.conformance import ConformanceRun
 from results.comparison.scorecard.cards import POINTS, Point, ScoredRun, scorecard_of, scored_run
 from results.comparison.scorecard.page import write_scorecard
@@ -25,23 +23,12 @@ from results.comparison.scorecard.tables import (
 from results.comparison.scorecard.verdicts import answers, conditions, findings, kill_words, missing_parts, worst_words
 from results.document.table import Table
 from results.recorded.database import RunDatabase
-from results.recorded.model import CheckRecord
-from results.recorded.run import RecordedRun, read_run
+from results.recorded.run import RecordedRun
 from tests.results.comparison.compared_runs import MakeResult, MakeRun, measured_run
+from tests.results.comparison.scored_runs import ALL_CELLS, SMALL, STARTED, check, checked_run, with_all_points
 from tests.results.report.reported_runs import HOSTILE
-from tests.results.watched_run import PLATFORM
 
-SMALL, LARGE = 8 << 10, 1 << 20
-STARTED = {"platform_started": True}
-ALL_CELLS = {(operation, size, 25): (500.0,) for operation in ("archive", "retrieve") for size in (SMALL, LARGE)}
 MakeChecked = Callable[..., ConformanceRun]
-
-
-def check(identifier: str, verdict: str, severity: str = "S1", round_: str = "alone", reason: str = "") -> CheckRecord:
-    return CheckRecord(
-        identifier, "Family", "delete a locked version", "refuse", "403", ("R1",), severity, verdict, reason, 1.0, 0.1,
-        round_,
-    )  # fmt: skip
 
 
 @pytest.fixture
@@ -51,22 +38,7 @@ def make_measured(make_result: MakeResult) -> MakeRun:
 
 @pytest.fixture
 def make_checked(make_database: Callable[..., RunDatabase]) -> MakeChecked:
-    def make(name: str, *checks: CheckRecord, version: str = "1", **record: Any) -> ConformanceRun:
-        platform = replace(PLATFORM, name=name, version=version, endpoints=("http://127.0.0.1:1",))
-        values = {"id": f"checked-{name}-{version}", "platform": platform, "settings": STARTED, **record}
-        database = make_database(**values)
-        for each in checks:
-            database.add_check(each, [])
-        run = scored_run(read_run(database.path))
-        assert isinstance(run, ConformanceRun)
-        return run
-
-    return make
-
-
-def with_all_points(make_measured: MakeRun, name: str) -> MeasuredRun:
-    one, sixteen = (make_measured(name, ALL_CELLS, clients=clients, phase=f"{clients}") for clients in (1, 16))
-    return replace(one, results=[*one.results, *sixteen.results])
+    return partial(checked_run, make_database)
 
 
 def column(table: Table, name: str) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""A decision between platforms: what is required, what was found, and a recommendation with its condition."""
