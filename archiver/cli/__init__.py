@@ -17,14 +17,21 @@ from archiver.machine import interruption
 from archiver.values import version
 from archiver.values.errors import ArchiverError
 
-_MODULES = {
-    "audit": "locks", "bench": "runs", "bundle": "answers", "capture": "runs", "cleanup": "locks",
-    "compare": "answers", "decide": "answers", "doctor": "platforms", "ledger": "locks", "plan": "answers",
-    "platform": "platforms", "replay": "runs", "report": "answers", "resume": "runs", "run": "runs",
-    "scenarios": "runs", "scorecard": "runs", "serve": "platforms", "trace": "runs", "tsm-library": "platforms",
-    "web": "answers", "worm": "locks",
+# Commands under their headings, each with the package that has its module.
+_GROUPS = {
+    "Measure": {
+        "run": "runs", "bench": "runs", "replay": "runs", "scorecard": "runs", "resume": "runs", "scenarios": "runs",
+    },
+    "Locks": {"worm": "locks", "audit": "locks", "ledger": "locks", "cleanup": "locks"},
+    "Results": {
+        "report": "answers", "compare": "answers", "plan": "answers", "decide": "answers", "bundle": "answers",
+        "web": "answers",
+    },
+    "Traces": {"capture": "runs", "trace": "runs"},
+    "Platforms": {"platform": "platforms", "serve": "platforms", "doctor": "platforms", "tsm-library": "platforms"},
 }  # fmt: skip
-COMMANDS = tuple(_MODULES)
+_MODULES = {name: package for commands in _GROUPS.values() for name, package in commands.items()}
+COMMANDS = tuple(sorted(_MODULES))
 
 # Packages that are not installed with the rest, and the extra of setup.cfg that has each.
 _EXTRAS = {
@@ -56,6 +63,12 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, names in _GROUPS.items():
+            found = [(name, command) for name in names if (command := self.get_command(ctx, name)) is not None]
+            with formatter.section(heading):
+                formatter.write_dl([(name, command.get_short_help_str(formatter.width)) for name, command in found])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:

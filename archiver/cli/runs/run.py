@@ -98,14 +98,48 @@ _HEADINGS = {
 }
 
 
+# Options that --help leaves to --help-all.
+RARE = {
+    "order", "order_seed", "criteria", "allow_large_sessions", "objects_from", "catalogue_dir", "region",
+    "platform_name", "platform_version", "ca_bundle", "addressing", "direct", "connect_timeout_seconds",
+    "read_timeout_seconds", "retries", "on_close",
+    "retain_until", "legal_hold", "event_hold_days", "accept_locked_until", "accepts_server_clock", "payload_signing",
+    "session_open", "keep_sessions_open", "library", "node", "password_file", "management_class", "space",
+    "objects_per_transaction", "metric_names", "metrics_token_file", "disk_roles", "disk_speeds",
+    "link_speed_bytes_per_second", "poll", "dask", "if_worker_lost", "op_log_dir", "metrics_port", "disclose",
+}  # fmt: skip
+_SHOWS_ALL = "archiver.help_all"
+
+
 class MeasuringCommand(click.Command):
-    """Lists its many options under headings."""
+    """Lists its many options under headings: with --help those that most people use, with --help-all all of them."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        help_all = click.Option(
+            ["--help-all"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_show_all,
+            help="Show all options.",
+        )
+        return [*super().get_params(ctx), help_all]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        shows_all = ctx.meta.get(_SHOWS_ALL, False)
         options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
         for heading, under in options_under_headings(options):
-            with formatter.section(heading):
-                formatter.write_dl([record for each in under if (record := each.get_help_record(ctx))])
+            shown = [each for each in under if shows_all or each.name not in RARE]
+            if shown:
+                with formatter.section(heading):
+                    formatter.write_dl([record for each in shown if (record := each.get_help_record(ctx))])
+
+
+def _show_all(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        ctx.meta[_SHOWS_ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
 
 
 def options_under_headings(options: Iterable[click.Option]) -> Iterator[tuple[str, list[click.Option]]]:
