@@ -21,7 +21,13 @@ from results.comparison.conformance import (
 from results.comparison.documents import comparison_figure
 from results.comparison.gate import Judgement, gate_sentences
 from results.comparison.ratio_tables import listed
-from results.comparison.tables import answer_sentences, comparison_tables, doubt_sentences, overall_sentences
+from results.comparison.tables import (
+    ComparisonTables,
+    answer_sentences,
+    comparison_tables,
+    doubt_sentences,
+    overall_sentences,
+)
 from results.document.document import Document, Drawing, KeyFinding, Number, Section, State, filled
 from results.document.files import write_files
 from results.document.html import html_page
@@ -51,12 +57,14 @@ def write_comparison_page(folder: Path, comparison: Comparison, judgements: Sequ
 def comparison_as_document(comparison: Comparison, judgements: Sequence[Judgement] = ()) -> Document:
     """Return the document of a comparison."""
     runs = ", ".join(run.id for side in comparison.sides for run in side.runs)
+    tables = comparison_tables(comparison)
     return Document(
         kind=f"Archiver comparison, runs {runs}",
         title=f"{listed(comparison)} compared",
         answers=tuple(answer_sentences(comparison)),
+        main=Drawing("ratios-figure", comparison_figure(comparison), tables.rates[0].name if tables.rates else ""),
         findings=tuple(_findings(comparison, judgements)),
-        sections=filled(_sections(comparison)),
+        sections=filled(_sections(comparison, tables)),
     )
 
 
@@ -97,17 +105,13 @@ def _briefly(doubt: str) -> str:
     return "".join(re.findall(r"^(?:[^:;(]|\([^)]*\))*", doubt)).strip()
 
 
-def _sections(comparison: Comparison) -> list[Section]:
-    tables = comparison_tables(comparison)
+def _sections(comparison: Comparison, tables: ComparisonTables) -> list[Section]:
     resources = [table for place, side in enumerate(comparison.sides, 1) for table in _resources(side, place)]
     return [
         Section("side-by-side", "Platforms side by side", tables=(side_by_side_table(comparison.sides),)),
         Section(
             "ratios",
             "Rates and their ratios",
-            drawings=(
-                Drawing("ratios-figure", comparison_figure(comparison), tables.rates[0].name if tables.rates else ""),
-            ),
             tables=tables.rates,
             further_tables=tables.further,
         ),

@@ -41,7 +41,9 @@ def _warnings(recorded: RecordedRun, chosen: Sequence[Callable[[RecordedRun], It
 
 
 def _word(recorded: RecordedRun) -> str:
-    """Return the word for several results: cells or workloads."""
+    """Return the word for several results: cells, workloads, or measurements if these were repeated."""
+    if recorded.run.repetitions > 1:
+        return "measurements"
     return "workloads" if any(result.application for result in recorded.results) else "cells"
 
 
