@@ -11,7 +11,16 @@ from tests.backends.tsm.compiling import SANITIZED, Compiler
 from tests.fuzz.hostile import TIMES
 
 SOURCE = Path(__file__).parent / "shim" / "texts.c"
-PARTS = ("dates.c", "environment.c", "names.c", "options.c", "password_file.c", "patterns.c", "text_file.c")
+PARTS = (
+    "dates.c",
+    "environment.c",
+    "logging.c",
+    "names.c",
+    "options.c",
+    "password_file.c",
+    "patterns.c",
+    "text_file.c",
+)
 INPUTS = 800
 SECONDS_MAX = 120 * TIMES  # reached only if the library hangs
 

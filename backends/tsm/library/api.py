@@ -22,19 +22,22 @@ from backends.tsm.library.codes import Code, describe
 FILE_NAME = "libApiTSM64.so"
 APPLICATION = b"Archiver"
 NO_LIMIT_DAYS = 65_535
+PROBLEM_BYTES = 1024  # longest text of archiverQueryProblem
 RESPONSE_VERSION = 6  # of qryRespArchiveData: has all fields we read; older libraries refuse later versions
 
 
 class TsmError(Exception):
-    """A call that failed, with the library's text for it."""
+    """A call that failed, with the library's text for it, and the place and kind of a problem if it gives them."""
 
-    def __init__(self, function: str, code: int, text: str, reason: int = 0, reason_text: str = "") -> None:
+    def __init__(
+        self, function: str, code: int, text: str, reason: int = 0, reason_text: str = "", problem: str = ""
+    ) -> None:
         self.function = function
         self.code = code
         self.reason = reason
         self.text = reason_text or text
         shown = describe(code) + (f", reason {describe(reason)}" if reason else "")
-        super().__init__(f"{function}: {shown}: {self.text}")
+        super().__init__(f"{function}: {shown}: {self.text}" + (f": {problem}" if problem else ""))
 
     @property
     def deciding_code(self) -> int:
@@ -131,11 +134,20 @@ class Library:
             return "the library has no text for this code"
         return text.value.decode(errors="replace").strip().removesuffix(".")
 
-    def check(self, function: str, code: int, reason: int = 0) -> None:
+    def problem(self) -> str:
+        """Return why the last sign-on of this thread failed: file, line and option, for example.
+
+        "" if its return code tells, or if the library has no function for it: only our own has.
+        """
+        ask = getattr(self.functions, "archiverQueryProblem", None)
+        text = create_string_buffer(PROBLEM_BYTES)
+        return text.value.decode(errors="replace") if ask is not None and ask(text, len(text)) == Code.OK else ""
+
+    def check(self, function: str, code: int, reason: int = 0, problem: str = "") -> None:
         """Raise TsmError unless ``code`` is OK and ``reason`` is 0."""
         if code != Code.OK or reason:
             reason_text = self.message(reason) if reason else ""
-            raise TsmError(function, code, self.message(code), reason, reason_text)
+            raise TsmError(function, code, self.message(code), reason, reason_text, problem)
 
     def set_up(self, configuration: Path | None) -> None:
         """Call dsmSetUp once: allow several sessions, and read option files from ``configuration``.
@@ -188,8 +200,9 @@ class SignOn:
         code, handle = self.attempt()
         session = ApiSession(self._library, handle)
         if code != Code.OK:
+            problem = self._library.problem()
             session.terminate()  # an expired password gives a handle, too
-            self._library.check("dsmInitEx", code)
+            self._library.check("dsmInitEx", code, problem=problem)
         return session
 
 

@@ -34,7 +34,7 @@ static dsInt16_t bind(struct session *session, const dsmObjName *name, dsmSendTy
     }
     const struct management_class *class = &session->policy.classes[session->policy.default_class];
     const char *wanted = "";
-    enum verdict verdict = rules_decide(&session->rules, name, &wanted);
+    enum verdict verdict = rules_decide(&session->options.rules, name, &wanted);
     if (verdict == VERDICT_INCLUDED && *wanted) {
         class = policy_class(&session->policy, wanted);
         if (!class) {

@@ -26,7 +26,7 @@ bool environment_read(struct environment *environment)
     pthread_mutex_lock(&guard);
     const char *directory = chosen(set_up.directory, "DSMI_DIR");
     const char *config = chosen(set_up.config, "DSMI_CONFIG");
-    const char *log_directory = chosen(set_up.log_directory, "DSMI_LOG");
+    const char *log_directory = chosen(chosen(set_up.log_directory, "DSMI_LOG"), "DSM_LOG");
     const char *log_name = *set_up.log_name ? set_up.log_name : "dsierror.log";
     const char *in_directory = *directory ? "/dsm.opt" : "";
     int lengths[3] = {

@@ -11,7 +11,7 @@
 struct environment {
     char directory[PATH_SIZE]; /* DSMI_DIR; "" if not set */
     char config[PATH_SIZE];    /* DSMI_CONFIG, else dsm.opt in DSMI_DIR */
-    char log[PATH_SIZE];       /* the file of the error log; "" if none is named */
+    char log[PATH_SIZE];       /* the file of the error log, in DSMI_LOG, else in DSM_LOG; "" if none is named */
 };
 
 /* Returns false if a path is too long. */

@@ -1,8 +1,12 @@
 #include "logging.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
+
+static _Thread_local char problem[MESSAGE_MAX];
 
 dsInt16_t log_line(const struct options *options, const char *message)
 {
@@ -26,4 +30,23 @@ dsInt16_t log_line(const struct options *options, const char *message)
     ssize_t written = write(descriptor, line, used);
     close(descriptor);
     return written == (ssize_t)used ? DSM_RC_OK : DSM_RC_LOG_ERROR_WRITING_TO_LOG;
+}
+
+void report(const struct options *options, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    vsnprintf(problem, sizeof problem, format, values);
+    va_end(values);
+    log_line(options, problem);
+}
+
+void report_clear(void)
+{
+    *problem = '\0';
+}
+
+const char *reported(void)
+{
+    return problem;
 }

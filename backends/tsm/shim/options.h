@@ -1,6 +1,11 @@
 /* The options of a session, from dsm.sys, the options string, the API configuration file and dsm.opt.
  *
- * One idea: a stronger source is read later and overwrites the values of weaker ones. dsm.sys is the strongest.
+ * One idea: a stronger source is read later and overwrites the values of weaker ones. dsm.sys is the strongest. What
+ * IBM's client has options for and this library does not need is ignored and logged. Anything else unknown is refused
+ * with file and line.
+ *
+ * Sources: "Understanding configuration and options files" in IBM's manual of the API, "Client options reference" in
+ * that of the client (8.2.2).
  */
 #ifndef OPTIONS_H
 #define OPTIONS_H
@@ -9,6 +14,7 @@
 
 #include "environment.h"
 #include "include/archiver_tsm.h"
+#include "patterns.h"
 
 struct options {
     struct environment environment;
@@ -28,13 +34,15 @@ struct options {
     long timeout_seconds;
     bool compresses;
     bool compresses_always;
-    char include_exclude[PATH_SIZE];
+    struct rules rules; /* the include-exclude list */
     char error_log[PATH_SIZE];
     char from_node[DSM_MAX_NODE_LENGTH + 1]; /* the node to read from; "": the session's own */
     char from_owner[DSM_MAX_OWNER_LENGTH + 1];
+    char ignored[1024]; /* options without a meaning here that no earlier call has logged, with their places */
 };
 
-/* `config_file` and `string` may be NULL. The caller must wipe the result, also after a failure. */
+/* `config_file` and `string` may be NULL. The caller must wipe the result, and free its rules, also after a failure.
+ * A failure is reported: see logging.h. */
 dsInt16_t options_read(struct options *options, const char *config_file, const char *string);
 
 void options_wipe(struct options *options);

@@ -4,8 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "text_file.h"
-
 #define PATTERN_MAX 1023
 #define NAME_SIZE (sizeof(((dsmObjName *)0)->fs) + sizeof(((dsmObjName *)0)->hl) + sizeof(((dsmObjName *)0)->ll))
 
@@ -36,6 +34,19 @@ static void reach(const char *pattern, bool *reached, size_t at)
     }
 }
 
+/* `from` to `to` is the inside of [...]: characters, and ranges like a-z. A delimiter is in no set. */
+static bool is_in_set(const char *from, const char *to, char character)
+{
+    for (; from < to && character != '/'; from++) {
+        bool is_range = to - from > 2 && from[1] == '-';
+        if (is_range ? from[0] <= character && character <= from[2] : *from == character) {
+            return true;
+        }
+        from += is_range ? 2 : 0;
+    }
+    return false;
+}
+
 bool pattern_matches(const char *pattern, const char *name)
 {
     size_t length = strlen(pattern);
@@ -58,6 +69,11 @@ bool pattern_matches(const char *pattern, const char *name)
             } else if (pattern[at] == '*') {
                 if (*name != '/') {
                     reach(pattern, next, at);
+                }
+            } else if (pattern[at] == '[') {
+                size_t end = at + strcspn(pattern + at, "]");
+                if (pattern[end] && is_in_set(pattern + at + 1, pattern + end, *name)) {
+                    reach(pattern, next, end + 1);
                 }
             } else if (pattern[at] == *name || (pattern[at] == '?' && *name != '/')) {
                 reach(pattern, next, at + 1);
@@ -86,66 +102,136 @@ static char *next_word(char **line, bool *is_closed)
     return word;
 }
 
-static dsInt16_t check_pattern(const char *pattern)
+static dsInt16_t check_pattern(const char *pattern, const char **why)
 {
-    if (strlen(pattern) > PATTERN_MAX || strpbrk(pattern, "[]\\")) {
+    if (strlen(pattern) > PATTERN_MAX || strchr(pattern, '\\')) {
+        *why = "has a backslash, or more than 1023 bytes";
         return DSM_RC_PATTERN_TOO_COMPLEX;
     }
+    for (const char *at = strchr(pattern, '['); at; at = strchr(at, '[')) {
+        at = strchr(at, ']');
+        if (!at) {
+            *why = "has [ without ]";
+            return DSM_RC_PATTERN_TOO_COMPLEX;
+        }
+    }
     if (*pattern != '/') {
+        *why = "must begin with / and the name of a file space";
         return DSM_RC_NO_STARTING_DELIMITER;
     }
     for (const char *dots = strstr(pattern, "..."); dots; dots = strstr(dots + 3, "...")) {
         if (!is_folders(pattern, (size_t)(dots - pattern))) {
+            *why = "must have / before and after ...";
             return DSM_RC_NEEDED_DIR_DELIMITER;
         }
     }
     return DSM_RC_OK;
 }
 
-static dsInt16_t add_rule(struct rules *rules, char *line)
+/* Makes one slash of several. */
+static void collapse(char *path)
 {
+    char *to = path;
+    for (const char *from = path; *from; from++) {
+        if (*from != '/' || from[1] != '/') {
+            *to++ = *from;
+        }
+    }
+    *to = '\0';
+}
+
+/* The options that make a list, from "Include options" and "Exclude options" in IBM's manual of the client (8.2.2).
+ * dsmBindMC there: "The Exclude list can prevent objects from a backup but not from an archive"; only EXCLUDE.ARCHIVE
+ * concerns archives. INCLUDE concerns both. */
+enum effect { NONE, INCLUDES, EXCLUDES };
+static const struct {
+    const char *name;
+    enum effect effect; /* on archives */
+} KINDS[] = {
+    {"include", INCLUDES},
+    {"include.archive", INCLUDES},
+    {"exclude.archive", EXCLUDES},
+    {"include.attribute.symlink", NONE},
+    {"include.backup", NONE},
+    {"include.compression", NONE},
+    {"include.dedup", NONE},
+    {"include.encrypt", NONE},
+    {"include.file", NONE},
+    {"include.fs", NONE},
+    {"include.fs.nas", NONE},
+    {"include.image", NONE},
+    {"include.snapdiff", NONE},
+    {"include.vm", NONE},
+    {"include.vmdisk", NONE},
+    {"exclude", NONE},
+    {"exclude.attribute.symlink", NONE},
+    {"exclude.backup", NONE},
+    {"exclude.compression", NONE},
+    {"exclude.dedup", NONE},
+    {"exclude.dir", NONE},
+    {"exclude.encrypt", NONE},
+    {"exclude.file", NONE},
+    {"exclude.file.backup", NONE},
+    {"exclude.fs", NONE},
+    {"exclude.fs.nas", NONE},
+    {"exclude.image", NONE},
+    {"exclude.spacemgmt", NONE},
+    {"exclude.vmdisk", NONE},
+};
+#define KIND_COUNT (sizeof KINDS / sizeof *KINDS)
+
+/* Returns KIND_COUNT if the line is no rule. */
+static size_t kind_of(const char *line)
+{
+    size_t length = strcspn(line, " \t"), kind = 0;
+    while (kind < KIND_COUNT &&
+           (strlen(KINDS[kind].name) != length || strncasecmp(KINDS[kind].name, line, length) != 0)) {
+        kind++;
+    }
+    return kind;
+}
+
+bool is_rule(const char *line)
+{
+    return kind_of(line) < KIND_COUNT;
+}
+
+dsInt16_t rules_add(struct rules *rules, char *line, const char **why)
+{
+    enum effect effect = KINDS[kind_of(line)].effect;
+    if (effect == NONE) {
+        return DSM_RC_OK;
+    }
     bool is_closed[4];
-    char *kind = next_word(&line, &is_closed[0]);
+    next_word(&line, &is_closed[0]);
     char *pattern = next_word(&line, &is_closed[1]);
     char *class_name = next_word(&line, &is_closed[2]);
     bool is_over = next_word(&line, &is_closed[3]) == NULL;
-    bool is_include = strcasecmp(kind, "include") == 0 || strcasecmp(kind, "include.archive") == 0;
-    bool is_exclude = strcasecmp(kind, "exclude") == 0 || strcasecmp(kind, "exclude.archive") == 0;
-    if (!is_closed[0] || !is_closed[1] || !is_closed[2]) {
+    if (!is_closed[1] || !is_closed[2]) {
+        *why = "lacks a quote";
         return DSM_RC_UNMATCHED_QUOTE;
     }
-    if (!pattern || !is_over || !(is_include || (is_exclude && !class_name)) ||
+    if (!pattern || !is_over || (class_name && effect == EXCLUDES) ||
         (class_name && strlen(class_name) > DSM_MAX_MC_NAME_LENGTH)) {
+        *why = effect == EXCLUDES ? "must have one pattern" : "must have one pattern, and may have one class";
         return DSM_RC_INVALID_OPT;
     }
-    dsInt16_t code = check_pattern(pattern);
+    dsInt16_t code = check_pattern(pattern, why);
     if (code) {
         return code;
     }
+    collapse(pattern);
     struct rule *rule = calloc(1, sizeof *rule + strlen(pattern) + 1);
     if (!rule) {
+        *why = "no memory is left";
         return DSM_RC_NO_MEMORY;
     }
-    rule->is_include = is_include;
+    rule->is_include = effect == INCLUDES;
     strcpy(rule->class_name, class_name ? class_name : "");
     strcpy(rule->pattern, pattern);
     rule->before = rules->last;
     rules->last = rule;
     return DSM_RC_OK;
-}
-
-dsInt16_t rules_load(struct rules *rules, const char *path)
-{
-    struct text_file file;
-    if (!text_file_open(&file, path)) {
-        return DSM_RC_NO_INCLEXCL_FILE;
-    }
-    dsInt16_t code = DSM_RC_OK;
-    for (char *line = text_file_line(&file); line && !code; line = text_file_line(&file)) {
-        code = add_rule(rules, line);
-    }
-    text_file_close(&file);
-    return code;
 }
 
 void rules_free(struct rules *rules)
@@ -164,6 +250,7 @@ enum verdict rules_decide(const struct rules *rules, const dsmObjName *name, con
     }
     char path[NAME_SIZE];
     stpcpy(stpcpy(stpcpy(path, name->fs), name->hl), name->ll);
+    collapse(path); /* file space "/", or high-level name "/" */
     for (const struct rule *rule = rules->last; rule; rule = rule->before) {
         if (pattern_matches(rule->pattern, path)) {
             *class_name = rule->class_name;

@@ -1,7 +1,7 @@
 /* The include-exclude list: the management class of a name, or that the name must not be sent.
  *
- * One idea: the list is read from the bottom, and the first matching rule decides. One rule that the library cannot
- * apply exactly makes the whole list unusable: a name bound to the wrong class may be locked for years.
+ * One idea: the list is read from the bottom, and the first matching rule decides. One rule of archives that the
+ * library cannot apply exactly makes the whole list unusable: a name bound to the wrong class may be locked for years.
  */
 #ifndef PATTERNS_H
 #define PATTERNS_H
@@ -18,16 +18,20 @@ struct rules {
 
 enum verdict { VERDICT_DEFAULT, VERDICT_INCLUDED, VERDICT_EXCLUDED };
 
-/* Reads a file of lines `include PATTERN [CLASS]` and `exclude PATTERN` (with or without `.archive`). `*` starts a
- * comment. Codes: OK, NO_INCLEXCL_FILE, INVALID_OPT for any other line, PATTERN_TOO_COMPLEX for one with `[`,
- * NO_STARTING_DELIMITER, NEEDED_DIR_DELIMITER, NO_MEMORY. */
-dsInt16_t rules_load(struct rules *rules, const char *path);
+/* Returns whether an option line is a rule: one of the INCLUDE and EXCLUDE options of IBM's client. */
+bool is_rule(const char *line);
+
+/* Adds a rule to the end of the list. Rules that do not concern archives change nothing. Changes `line`. Codes: OK,
+ * else *why is set: INVALID_OPT, UNMATCHED_QUOTE, PATTERN_TOO_COMPLEX, NO_STARTING_DELIMITER, NEEDED_DIR_DELIMITER,
+ * NO_MEMORY. */
+dsInt16_t rules_add(struct rules *rules, char *line, const char **why);
 void rules_free(struct rules *rules);
 
 /* With VERDICT_INCLUDED, *class_name is the class of the rule; "" if it names none. */
 enum verdict rules_decide(const struct rules *rules, const dsmObjName *name, const char **class_name);
 
-/* `*` matches any characters except the delimiter, `?` one of them, `...` between delimiters any folders. */
+/* `*` matches any characters except the delimiter, `?` one of them, `[...]` one of a set, `...` between delimiters any
+ * folders. */
 bool pattern_matches(const char *pattern, const char *name);
 
 #endif

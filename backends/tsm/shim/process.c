@@ -1,7 +1,10 @@
 /* The functions that concern the whole process: versions, set-up, clean-up, the options without a session. */
+#include <stdio.h>
 #include <string.h>
 
 #include "environment.h"
+#include "include/archiver_tsm_more.h"
+#include "logging.h"
 #include "options.h"
 #include "session.h"
 
@@ -78,5 +81,15 @@ dsInt16_t dsmQueryCliOptions(optStruct *optstructP)
         options_tell(&options, optstructP);
     }
     options_wipe(&options);
+    rules_free(&options.rules);
     return code;
+}
+
+dsInt16_t archiverQueryProblem(char *text, dsUint32_t size)
+{
+    if (!text || size == 0) {
+        return DSM_RC_INVALID_PARM;
+    }
+    snprintf(text, size, "%s", reported());
+    return DSM_RC_OK;
 }

@@ -35,7 +35,7 @@ void session_release(struct session *session)
     }
     wire_close(&session->wire);
     options_wipe(&session->options);
-    rules_free(&session->rules);
+    rules_free(&session->options.rules);
     policy_free(&session->policy);
     session_forget_spaces(session);
     free(session->spaces);

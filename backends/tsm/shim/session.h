@@ -14,7 +14,6 @@
 #include "buffers.h"
 #include "include/archiver_tsm.h"
 #include "options.h"
-#include "patterns.h"
 #include "policy.h"
 #include "protocol.h"
 #include "wire.h"
@@ -90,7 +89,6 @@ struct session {
     enum state state;
     struct wire wire;
     struct options options;
-    struct rules rules;
     struct policy policy;
     struct credentials credentials;
     char node[DSM_MAX_NODE_LENGTH + 1];

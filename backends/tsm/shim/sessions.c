@@ -101,9 +101,6 @@ static dsInt16_t prepare(struct session *session, const struct request *request)
 {
     struct options *options = &session->options;
     dsInt16_t code = options_read(options, request->config_file, request->options);
-    if (!code && *options->include_exclude) {
-        code = rules_load(&session->rules, options->include_exclude);
-    }
     if (!code) {
         code = choose_identity(session, request);
     }

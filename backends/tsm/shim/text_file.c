@@ -25,9 +25,14 @@ static ssize_t read_up_to(int descriptor, char *bytes, size_t size)
     return (ssize_t)used;
 }
 
+static bool begins_with(const struct text_file *file, const char *mark)
+{
+    return file->size >= strlen(mark) && memcmp(file->text, mark, strlen(mark)) == 0;
+}
+
 bool text_file_open(struct text_file *file, const char *path)
 {
-    *file = (struct text_file){0};
+    *file = (struct text_file){.path = path};
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* do not wait if it is a pipe */
     if (descriptor < 0) {
         return false;
@@ -36,17 +41,18 @@ bool text_file_open(struct text_file *file, const char *path)
     ssize_t size = file->text ? read_up_to(descriptor, file->text, SIZE_LIMIT + 1) : -1;
     int error = errno;
     close(descriptor);
+    file->size = size > 0 ? (size_t)size : 0;
     if (size >= 0 && size <= (ssize_t)SIZE_LIMIT) {
-        file->size = (size_t)size;
         file->text[size] = '\0';
-        file->next = file->text;
-        if (strlen(file->text) == file->size) {
+        bool is_utf16 = begins_with(file, "\xFF\xFE") || begins_with(file, "\xFE\xFF");
+        if (!is_utf16 && strlen(file->text) == file->size) {
+            file->next = file->text + (begins_with(file, "\xEF\xBB\xBF") ? 3 : 0);
             return true;
         }
+        error = is_utf16 ? EILSEQ : EINVAL;
     }
-    file->size = size > 0 ? (size_t)size : 0;
     text_file_close(file);
-    errno = size < 0 ? error : EINVAL;
+    errno = size > (ssize_t)SIZE_LIMIT ? EINVAL : error;
     return false;
 }
 
@@ -61,6 +67,7 @@ char *text_file_line(struct text_file *file)
         char *line = file->next;
         size_t length = strcspn(line, "\n");
         file->next = line + length + (line[length] == '\n');
+        file->line++;
         while (length > 0 && is_blank(line[length - 1])) {
             length--;
         }

@@ -9,9 +9,12 @@ struct text_file {
     char *text; /* ends with a NUL */
     size_t size;
     char *next;
+    const char *path; /* the caller's */
+    unsigned line;    /* number of the line that text_file_line returned last, from 1 */
 };
 
-/* Returns false if the file cannot be read, has a NUL or is longer than a mebibyte; errno has the reason. */
+/* Skips the byte-order mark of UTF-8. Returns false if the file cannot be read; errno has the reason: EILSEQ for
+ * UTF-16, EINVAL for another file with a NUL, or one longer than a mebibyte. */
 bool text_file_open(struct text_file *file, const char *path);
 
 /* Returns the next line without its newline and surrounding blanks; NULL at the end. Skips empty lines and comments,

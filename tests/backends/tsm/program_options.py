@@ -40,10 +40,10 @@ def settings(folder: Path, store: StoreProcess) -> dict[str, str]:
         "* read from the bottom\n"
         "include /program/vanished/* NOSUCH\n"
         "include /program/.../short/* short\n"
-        "exclude /program/.../*.tmp\n"
+        "exclude.archive /program/.../*.tmp\n"
         'include "/program/.../keep.*"\n'
     )
-    (folder / "badlist").write_text("include.backup /program/* SHORT\n")
+    (folder / "badlist").write_text("schedmode prompted\n")
     (folder / "api.opt").write_text("SErvername WORD\n")
     address = f"TCPServeraddress {store.tsm_host}"
     server_options = [address, f"TCPPort {store.tsm_port}"]
@@ -54,14 +54,12 @@ def settings(folder: Path, store: StoreProcess) -> dict[str, str]:
         {
             "MAIN": main,
             "OPEN": server_options,
-            "NOHOST": [PROTECTED],
             "NOBODY": [address, "TCPPort 1"],
             "NONAME": ["TCPServeraddress no.such.host.invalid"],
             "SILENT": [address, PROTECTED],
             "PIPE": [*main, "COMMMethod namedpipe"],
             "WORD": [*main, "nosuchkeyword 1"],
             "VALUE": [*main, "TCPWindowsize many"],
-            "TLS": [*main, "SSLACCEPTCERTFROMSERV yes"],
             "QUOTE": [*main, "NODename 'HALF"],
             "OTHERNODE": [*main, "NODename SOMEBODY"],
             "STANZA": [*main, f"NODename {node}", f'PASsword "{password}"'],

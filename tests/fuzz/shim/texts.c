@@ -68,6 +68,7 @@ static void read_options(const char *string)
         options_tell(&options, &told);
     }
     options_wipe(&options);
+    rules_free(&options.rules);
     EXPECT(*options.password == '\0');
 }
 
@@ -93,14 +94,20 @@ static void try_password(const char *text, size_t size)
 
 static void try_rules(const char *text, size_t size)
 {
-    struct rules rules = {0};
+    static const char OPTIONS[] = "SErvername ONE\n";
+    char system[sizeof folder + 64];
+    int length = snprintf(system, sizeof system, "SErvername ONE\n INCLExcl %s/rules\n", folder);
+    write_file("rules", text, size);
+    write_file("dsm.opt", OPTIONS, sizeof OPTIONS - 1);
+    write_file("dsm.sys", system, (size_t)length);
+    struct options options;
     dsmObjName name = {.fs = "/fs", .hl = "/a/b", .ll = "/file.txt", .objType = DSM_OBJ_FILE};
-    dsInt16_t code = rules_load(&rules, write_file("rules", text, size));
     const char *class_name = NULL;
-    if (code == DSM_RC_OK && rules_decide(&rules, &name, &class_name) != VERDICT_DEFAULT) {
+    dsInt16_t code = options_read(&options, NULL, NULL);
+    if (code == DSM_RC_OK && rules_decide(&options.rules, &name, &class_name) != VERDICT_DEFAULT) {
         EXPECT(class_name && strlen(class_name) <= DSM_MAX_MC_NAME_LENGTH);
     }
-    rules_free(&rules);
+    rules_free(&options.rules);
 }
 
 /* The text up to the first line's end is the pattern, the rest the name. */
@@ -110,7 +117,7 @@ static void try_pattern(char *text)
     if (*name) {
         *name++ = '\0';
     }
-    bool is_plain = !strpbrk(text, "*?") && !strstr(text, "...") && strlen(text) < 1000;
+    bool is_plain = !strpbrk(text, "*?[") && !strstr(text, "...") && strlen(text) < 1000;
     bool matches = pattern_matches(text, name);
     EXPECT(!is_plain || matches == (strcmp(text, name) == 0));
 }

@@ -99,13 +99,11 @@ static void test_options(void)
         {"-se=OPEN -ENABLEARCHIVERETENTIONPROTECTION=yes", DSM_RC_OK},
         {"-se=OPEN -enablearchiveretention=yes", DSM_RC_INVALID_OPT},
         {"-se=ELSEWHERE", DSM_RC_INVALID_SERVER},
-        {"-se=NOHOST", DSM_RC_NO_HOST_ADDR},
         {"-se=NOBODY", DSM_RC_TCPIP_FAILURE},
         {"-se=NONAME", DSM_RC_BAD_HOST_NAME},
         {"-se=PIPE", DSM_RC_INV_COMM_METHOD},
         {"-se=WORD", DSM_RC_INVALID_KEYWORD},
         {"-se=VALUE", DSM_RC_INVALID_OPT},
-        {"-se=TLS", DSM_RC_INVALID_OPT},
         {"-se=QUOTE", DSM_RC_UNMATCHED_QUOTE},
         {"-se=OTHERNODE", DSM_RC_OK}, /* the caller's node wins */
         {"-s=MAIN", DSM_RC_INVALID_OPT},
