@@ -33,6 +33,7 @@ from backends.tsm.closer_look import look_closer
 from backends.tsm.data_plane import TsmDataPlane
 from backends.tsm.index import archived_at, firsts, number_in
 from backends.tsm.library.api import (
+    OLDER_ATTRIBUTES_VERSION,
     ApiSession,
     ArchivedObject,
     Library,
@@ -123,6 +124,7 @@ class TsmBackend:
         self._endpoint = ""
         self._space_is_there = False
         self._limit = 1
+        self._attributes_version = OLDER_ATTRIBUTES_VERSION
         self._protected = False
         self._default_class = ""
         self._classes: dict[str, ReportedManagementClass] = {}
@@ -138,6 +140,7 @@ class TsmBackend:
             in_force = session.options()
             is_encrypted = session.is_encrypted()
             self._classes = session.management_classes()
+            self._attributes_version = session.attributes_version()
             if self.options.space is not None:
                 self._space_is_there = session.has_space(self.options.space)
         server = self.options.server or in_force.serverName.decode()
@@ -166,6 +169,7 @@ class TsmBackend:
                 "server_objects_per_transaction_max": found.maxObjPerTxn,
                 "library": self._library.path,
                 "library_version": ".".join(map(str, self._library.version())),
+                "library_attributes_version": self._attributes_version,
             },
             session_open="sign-on",
             protocol="tsm",
@@ -317,6 +321,7 @@ class TsmBackend:
             prefix=location.prefix,
             management_class=self._retention.management_class,
             objects_per_transaction=self._limit,
+            attributes_version=self._attributes_version,
             lock_rule=self._lock_rule(),
         )
 

@@ -24,6 +24,7 @@ class TsmWorkerSetting:
     prefix: str
     management_class: str | None  # None: the default class
     objects_per_transaction: int
+    attributes_version: int  # of ObjAttr
     lock_rule: LockRule = field(default_factory=LockRule)
 
 

@@ -52,7 +52,7 @@ class Transfer:
         self._version = 1  # in the description now
         self._name = abi.dsmObjName(fs=setting.space.encode(), objType=abi.DSM_OBJ_FILE)
         self._name_ref = byref(self._name)
-        self._attributes = abi.ObjAttr(stVersion=abi.ObjAttrVersion, objCompressed=abi.bTrue)
+        self._attributes = abi.ObjAttr(stVersion=setting.attributes_version, objCompressed=abi.bTrue)
         self._attributes.disableDeduplication = abi.bTrue
         if setting.management_class is not None:
             self._attributes.mcNameP = setting.management_class.encode()

@@ -22,6 +22,7 @@ from backends.tsm.library.codes import Code, describe
 FILE_NAME = "libApiTSM64.so"
 APPLICATION = b"Archiver"
 NO_LIMIT_DAYS = 65_535
+OLDER_ATTRIBUTES_VERSION = 3  # of ObjAttr: it lacks only the flag for longer information, which we never set
 PROBLEM_BYTES = 1024  # longest text of archiverQueryProblem
 RESPONSE_VERSION = 6  # of qryRespArchiveData: has all fields we read; older libraries refuse later versions
 
@@ -289,6 +290,23 @@ class ApiSession:
         response = abi.qryRespArchiveData(stVersion=RESPONSE_VERSION)
         for _ in self._query(abi.qtArchive, query, response):
             yield archived_object(response)
+
+    def attributes_version(self) -> int:
+        """Return the version of ObjAttr that the library accepts: ours, or the older one.
+
+        The server does not see the attempt: its file space does not exist, and the transaction is aborted.
+        Raises TsmError.
+        """
+        name = abi.dsmObjName(b"/archiver-attributes-version", b"/attempt", b"/1", abi.DSM_OBJ_FILE)
+        attributes = abi.ObjAttr(stVersion=abi.ObjAttrVersion, sizeEstimate=halves(1))
+        described = abi.sndArchiveData(stVersion=abi.sndArchiveDataVersion)
+        key, reason = abi.mcBindKey(stVersion=abi.mcBindKeyVersion), abi.dsUint16_t()
+        functions = self._functions
+        self._library.check("dsmBeginTxn", functions.dsmBeginTxn(self.handle))
+        functions.dsmBindMC(self.handle, byref(name), abi.stArchive, byref(key))
+        code = functions.dsmSendObj(self.handle, abi.stArchive, byref(described), byref(name), byref(attributes), None)
+        functions.dsmEndTxn(self.handle, abi.DSM_VOTE_ABORT, byref(reason))
+        return OLDER_ATTRIBUTES_VERSION if code == Code.WRONG_VERSION_PARM else int(abi.ObjAttrVersion)
 
     def delete(self, ids: Sequence[int]) -> None:
         """Delete archived objects in one transaction. Raises TsmError if the server deleted none of them."""

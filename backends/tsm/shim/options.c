@@ -248,7 +248,8 @@ static dsInt16_t apply_keyword(const struct place *place, const struct keyword *
     }
     if (keyword->kind == TCP) {
         size_t value_length = strlen(value);
-        bool is_known = is_abbreviation("TCPip", value, value_length) || is_abbreviation("V6Tcpip", value, value_length);
+        bool is_known = is_abbreviation("TCPip", value, value_length);
+        is_known |= is_abbreviation("V6Tcpip", value, value_length);
         return is_known ? DSM_RC_OK
                         : refuse(place, DSM_RC_INV_COMM_METHOD, keyword->name, length, "must be TCPip or V6Tcpip");
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from ctypes.util import find_library
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from archiver.values.errors import PlatformError
 from backends.embedded import process
 from backends.tsm.library import api, structures
 from backends.tsm.library.api import Library, SignOn, TsmError
-from backends.tsm.library.codes import Code
+from backends.tsm.library.codes import Code, describe
 from tests.backends.tsm.compiling import SHARED, Compiler
-from tests.backends.tsm.tsm_sessions import Server, archived, reached
+from tests.backends.tsm.tsm_sessions import Server, archived, archives, data_plane, reached, record_of_sessions
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,19 @@ def test_encryption_of_third_party_library_is_unknown(compiler: Compiler, server
     theirs = compiler.compile("other.so", (*SHARED, f"-Wl,--version-script={script}"))
     backend = Server(server.store, theirs, server.configuration).backend()
     assert backend.profile().tls is None
+
+
+def test_older_library_gets_the_older_attributes_of_objects(compiler: Compiler, server: Server, tmp_path: Path) -> None:
+    changed = tmp_path / "older.h"
+    changed.write_text('#include "include/archiver_tsm.h"\n#undef ObjAttrVersion\n#define ObjAttrVersion 3\n')
+    older = compiler.compile("older.so", (*SHARED, "-include", str(changed)))
+    backend, _ = Server(server.store, older, server.configuration).prepared("older")
+    assert backend.profile().details["library_attributes_version"] == 3
+    archived(backend, 1, 2)
+    assert list(backend.present(0, 10)) == [1, 2]
+    assert server.backend().profile().details["library_attributes_version"] == structures.ObjAttrVersion
+    refused = record_of_sessions(data_plane(replace(backend.worker_setting(), attributes_version=4)), archives(3))
+    assert [error.reason for error in refused.errors.values()] == [describe(Code.WRONG_VERSION_PARM)]
 
 
 def test_unbuilt_library_is_refused_with_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

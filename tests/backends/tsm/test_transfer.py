@@ -140,7 +140,7 @@ def _bytes(block: Any) -> bytes:
 
 
 def transfer(library: ScriptedLibrary, *, per_transaction: int = 4096, verify: str = "all") -> Transfer:
-    setting = TsmWorkerSetting("lib", None, "", "NODE", "secret", "/space", "run-1", "STANDARD", per_transaction)
+    setting = TsmWorkerSetting("lib", None, "", "NODE", "secret", "/space", "run-1", "STANDARD", per_transaction, 4)
     return Transfer(library, setting, CONTENT, verify)  # type: ignore[arg-type]
 
 
