@@ -29,7 +29,9 @@ Stopped = Callable[[], bool]
 
 def failure_of(library: Library, function: str, code: int, *, outcome_unknown: bool = False) -> Failure:
     """Return the failure for a return code or for the reason of a vote."""
-    status: int = Status.CONNECTION_LOST if code < 0 else TSM_ERROR + code
+    # Only the first call that meets the loss has a negative code; later ones do not know the handle.
+    is_lost = code < 0 or code == Code.INVALID_DS_HANDLE
+    status: int = Status.CONNECTION_LOST if is_lost else TSM_ERROR + code
     if code == Code.COMM_PROTOCOL_ERROR:
         status = Status.PROTOCOL_ERROR
     return Failure(status, describe(code), f"{function}: {library.message(code)}", outcome_unknown)

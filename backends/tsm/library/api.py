@@ -48,7 +48,7 @@ class TsmError(Exception):
     @property
     def lost(self) -> bool:
         """Whether the connection to the server failed or was lost."""
-        return self.code < 0
+        return self.code < 0 or self.code == Code.INVALID_DS_HANDLE
 
 
 OWN_LIBRARY = Path(__file__).parent.with_name(FILE_NAME)  # there if it was built when the package was installed

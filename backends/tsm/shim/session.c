@@ -93,7 +93,7 @@ dsInt16_t session_enter(dsUint32_t handle, unsigned states, struct session **ent
         return session_leave(session, DSM_RC_INVALID_DS_HANDLE);
     }
     if (session->wire.lost) {
-        return session_leave(session, DSM_RC_TCPIP_FAILURE);
+        return session_leave(session, DSM_RC_INVALID_DS_HANDLE);
     }
     if (!(session->state & states)) {
         return session_leave(session, DSM_RC_BAD_CALL_SEQUENCE);

@@ -117,8 +117,8 @@ void session_release(struct session *session);
  * many. */
 dsInt16_t session_publish(struct session *session, dsUint32_t *handle);
 
-/* Locks the session of a handle for a call that is legal in `states`. Codes: OK, INVALID_DS_HANDLE, TCPIP_FAILURE if
- * the connection is lost, BAD_CALL_SEQUENCE. Sets *entered only if OK. */
+/* Locks the session of a handle for a call that is legal in `states`. Codes: OK, INVALID_DS_HANDLE also if the
+ * connection is lost, which the call that met it has returned, BAD_CALL_SEQUENCE. Sets *entered only if OK. */
 dsInt16_t session_enter(dsUint32_t handle, unsigned states, struct session **entered);
 
 /* Unlocks it. Returns `code`. */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "logging.h"
 #include "sha256.h"
 
 #define NEW_PASSWORD_ITERATIONS 20000u /* slows down guessing if the server's list of keys is stolen */
@@ -128,7 +129,15 @@ dsInt16_t sign_on(struct session *session, const char *password)
         .has_tls = session->options.has_tls,
         .authorities = session->options.authorities,
     };
-    if (wire_open(&session->wire, &setting) || say_hello(session) || hear_challenge(session)) {
+    if (wire_open(&session->wire, &setting)) {
+        return session->wire.lost;
+    }
+    if (say_hello(session) || hear_challenge(session)) {
+        if (session->wire.lost == DSM_RC_TCPIP_FAILURE && !setting.has_tls) {
+            report(&session->options,
+                   "%s port %u ended the connection without an answer; if it expects TLS, the stanza needs SSL Yes",
+                   setting.host, setting.port);
+        }
         return session->wire.lost;
     }
     unsigned char key[SHA256_SIZE];

@@ -115,6 +115,8 @@ dsInt16_t dsmUpdateFS(dsUint32_t dsmHandle, char *fs, dsmFSUpd *fsUpdP, dsUint32
     return code ? code : session_leave(session, update_space(session, fs, fsUpdP, fsUpdAct));
 }
 
+/* The server removes what has expired. It keeps the rest, and then the file space too. That is no error: by IBM's
+ * manual (8.2.2, dsmDeleteFS) the call "returns rc=0 even though the file space was not actually deleted". */
 static dsInt16_t delete_space(struct session *session, const char *name, unsigned char repository)
 {
     size_t length;

@@ -53,7 +53,11 @@ static dsInt16_t vote_on(struct session *session, dsUint8_t vote, dsUint16_t *re
         return DSM_RC_INVALID_VOTE;
     }
     if (session->state == IN_SEND && vote == DSM_VOTE_COMMIT) {
-        return DSM_RC_BAD_CALL_SEQUENCE;
+        /* After WILL_ABORT the vote may come at once: it rolls back, and returns the server's reason. */
+        if (!session->transaction.is_doomed) {
+            return DSM_RC_BAD_CALL_SEQUENCE;
+        }
+        wire_last(&session->wire);
     }
     if (session->transaction.is_on_wire) {
         struct wire *wire = &session->wire;

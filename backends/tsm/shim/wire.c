@@ -92,6 +92,7 @@ static int connect_to(const struct addrinfo *address, const struct wire_setting 
 }
 
 static bool may_go_on(const struct wire *wire, int error, int64_t *deadline_ms);
+static int16_t code_of(int error);
 
 static int16_t secure(struct wire *wire, const struct wire_setting *setting)
 {
@@ -103,7 +104,7 @@ static int16_t secure(struct wire *wire, const struct wire_setting *setting)
             code = tls_handshake(wire->tls);
         } while (code == DSM_RC_TCPIP_FAILURE && may_go_on(wire, errno, &deadline_ms));
     }
-    return code ? wire_fail(wire, code) : DSM_RC_OK;
+    return code ? wire_fail(wire, code == DSM_RC_TCPIP_FAILURE ? code_of(errno) : code) : DSM_RC_OK;
 }
 
 int16_t wire_open(struct wire *wire, const struct wire_setting *setting)

@@ -255,11 +255,17 @@ def test_failed_call_aborts_transaction_and_next_is_tried(call: str) -> None:
     assert library.votes == [DSM_VOTE_ABORT, DSM_VOTE_COMMIT]
 
 
-@pytest.mark.parametrize("code", [Code.ABORT_NODE_NOT_AUTHORIZED, Code.INVALID_DS_HANDLE])
-def test_failed_transaction_begin_casts_no_vote_and_ends_session(code: int) -> None:
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (Code.ABORT_NODE_NOT_AUTHORIZED, TSM_ERROR + Code.ABORT_NODE_NOT_AUTHORIZED),
+        (Code.INVALID_DS_HANDLE, Status.CONNECTION_LOST),  # an earlier call met the loss
+    ],
+)
+def test_failed_transaction_begin_casts_no_vote_and_ends_session(code: int, status: int) -> None:
     library = ScriptedLibrary(dsmBeginTxn=[None, code])
     done = archive(library, 6, per_transaction=2)
-    assert [outcome(one)[:2] for one in done] == [([0, 1], 0), ([2], TSM_ERROR + code)]
+    assert [outcome(one)[:2] for one in done] == [([0, 1], 0), ([2], status)]
     assert library.votes == [DSM_VOTE_COMMIT]
 
 

@@ -184,10 +184,18 @@ def test_contradictory_or_invalid_ssl_options_are_refused(
     assert attempt(secured, *lines) == Code.INVALID_OPT
 
 
+def test_silent_server_at_the_handshake_is_a_timeout(attempt: Attempt, secured: StoreProcess) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        assert attempt(secured, "SSL yes", "COMMTimeout 1", port=port) == Code.CONN_TIMEDOUT
+
+
 def test_tls_mismatch_between_client_and_server_fails(
-    attempt: Attempt, secured: StoreProcess, store: StoreProcess, bundle: Path
+    attempt: Attempt, secured: StoreProcess, store: StoreProcess, bundle: Path, tmp_path: Path
 ) -> None:
     assert attempt(secured, "SSL no") == Code.TCPIP_FAILURE
+    hint = f"127.0.0.1 port {secured.tsm_port} ended the connection without an answer; if it expects TLS"
+    assert hint in (tmp_path / "dsierror.log").read_text()
     assert attempt(store, "SSL yes", f"SSLCAFILE {bundle}") == Code.SSL_INIT_FAILED
     assert attempt(secured, "SSL yes", f"SSLCAFILE {bundle}") == Code.OK
 

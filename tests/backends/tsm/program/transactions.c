@@ -91,6 +91,20 @@ static void test_doomed_transactions(void)
     EXPECT(DSM_RC_WILL_ABORT, dsmSendObj(handle, stArchive, NULL, &name, &attributes, NULL));
     EXPECT(DSM_RC_WILL_ABORT, ask_delete(handle, (ObjID){0, 1}));
     expect_refused(handle, DSM_RS_ABORT_FS_NOT_DEFINED);
+    /* The same without dsmEndSendObj */
+    EXPECT(DSM_RC_OK, dsmRegisterFS(handle, &space));
+    EXPECT(DSM_RC_OK, dsmDeleteFS(other, "/doomed", DSM_ARCHIVE_REP));
+    EXPECT(DSM_RC_OK, dsmBeginTxn(handle));
+    EXPECT(DSM_RC_OK, dsmSendObj(handle, stArchive, NULL, &name, &attributes, &block));
+    dsUint16_t reason;
+    EXPECT(DSM_RC_BAD_CALL_SEQUENCE, dsmEndTxn(handle, DSM_VOTE_COMMIT, &reason));
+    code = DSM_RC_OK;
+    for (unsigned i = 0; i < 100000 && code == DSM_RC_OK; i++) {
+        code = dsmSendData(handle, &block);
+    }
+    EXPECT(DSM_RC_WILL_ABORT, code);
+    expect_refused(handle, DSM_RS_ABORT_FS_NOT_DEFINED);
+    EXPECT(DSM_RC_OK, dsmRegisterFS(handle, &space));
     EXPECT(DSM_RC_OK, dsmBeginTxn(handle)); /* and the session is as good as new */
     name = name_of("/doomed", "/saved");
     send_object(handle, &name, NULL, bytes, 100, 100);
