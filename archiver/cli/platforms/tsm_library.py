@@ -15,10 +15,12 @@ from backends.tsm.library.api import Library, default_library_path
 @click.option(
     "--check", is_flag=True, help="Load the library, and print its version and how many of the API's functions it has."
 )
-def tsm_library(tsm_library: str | None, check: bool) -> None:
+@click.option("--include", is_flag=True, help="Print the folder of the C headers and of archiver-tsm.pc instead.")
+def tsm_library(tsm_library: str | None, check: bool, include: bool) -> None:
     """Print the path of the TSM API library.
 
-    Programs that use the TSM API can be linked against it.
+    Programs that use the TSM API can be linked against it. With PKG_CONFIG_PATH set to the folder that --include
+    prints, `pkg-config --cflags --libs archiver-tsm` prints the options of the compiler.
 
     \b
     Example:
@@ -26,6 +28,9 @@ def tsm_library(tsm_library: str | None, check: bool) -> None:
 
     Exit status: 0 all well; 3 the library is missing, cannot be loaded, or lacks a function.
     """
+    if include:
+        click.echo(structures.INCLUDE)
+        return
     path = tsm_library or str(default_library_path())
     click.echo(path)
     if not check:

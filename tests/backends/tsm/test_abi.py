@@ -105,7 +105,7 @@ SIZES = {
 }
 
 # Names that the vendor's programs include.
-FORWARDING = ("dsmapitd.h", "dsmapifp.h", "dsmapips.h", "dsmrc.h", "dapint64.h")
+FORWARDING = ("dsmapitd.h", "dsmapifp.h", "dsmapips.h", "dsmrc.h", "dapint64.h", "release.h")
 
 PROGRAM = """
 int main(void)

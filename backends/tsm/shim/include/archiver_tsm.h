@@ -23,10 +23,22 @@
 extern "C" {
 #endif
 
-#define DSM_API_VERSION 8
-#define DSM_API_RELEASE 2
-#define DSM_API_LEVEL 1
-#define DSM_API_SUBLEVEL 0
+/* The calling convention: C's own */
+#define DSMLINKAGE
+
+#define COMMON_VERSION 8
+#define COMMON_RELEASE 2
+#define COMMON_LEVEL 1
+#define COMMON_SUBLEVEL 0
+#define DSM_API_VERSION COMMON_VERSION
+#define DSM_API_RELEASE COMMON_RELEASE
+#define DSM_API_LEVEL COMMON_LEVEL
+#define DSM_API_SUBLEVEL COMMON_SUBLEVEL
+
+/* Results of comparing two dsStruct64_t */
+#define DS_EQUAL 0
+#define DS_GREATERTHAN 1
+#define DS_LESSTHAN -1
 
 /* Base types */
 
@@ -251,6 +263,16 @@ typedef enum dsmFailOvrCfgType {
 #define DSM_COMM_TCP 1
 #define DSM_COMM_NAMEDPIPE 2
 #define DSM_COMM_SHM 3
+/* Methods that no longer exist */
+#define DSM_COMM_PVM_IUCV 12
+#define DSM_COMM_3270 12
+#define DSM_COMM_IUCV 12
+#define DSM_COMM_PWSCS 12
+#define DSM_COMM_SNA_LU6_2 12
+#define DSM_COMM_IPXSPX 12
+#define DSM_COMM_NETBIOS 12
+#define DSM_COMM_400COMM 12
+#define DSM_COMM_CLIO 12
 
 #define DSM_PASSWD_PROMPT 0
 #define DSM_PASSWD_GENERATE 1

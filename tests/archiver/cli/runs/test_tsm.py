@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from ctypes.util import find_library
@@ -305,6 +308,54 @@ def test_tsm_library_check_counts_functions_and_prints_version() -> None:
     done = archiver("tsm-library", "--check")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1:] == ["exports 47 of 47 functions", "version 8.2.1.0"]
+
+
+CLIENT = r"""
+#include <stdio.h>
+#include "dsmrc.h"
+#include "dsmapitd.h"
+#include "dsmapifp.h"
+#include "dapint64.h"
+#include "release.h"
+
+static int DSMLINKAGE compare(dsStruct64_t one, dsStruct64_t other)
+{
+    if (one.hi != other.hi) {
+        return one.hi > other.hi ? DS_GREATERTHAN : DS_LESSTHAN;
+    }
+    return one.lo == other.lo ? DS_EQUAL : one.lo > other.lo ? DS_GREATERTHAN : DS_LESSTHAN;
+}
+
+int main(void)
+{
+    dsmApiVersionEx version = {.stVersion = apiVersionExVer};
+    dsStruct64_t one = {0, 1}, two = {0, 2};
+    int gone[] = {DSM_COMM_PVM_IUCV, DSM_COMM_3270, DSM_COMM_IUCV, DSM_COMM_PWSCS, DSM_COMM_SNA_LU6_2,
+                  DSM_COMM_IPXSPX, DSM_COMM_NETBIOS, DSM_COMM_400COMM, DSM_COMM_CLIO};
+    dsmQueryApiVersionEx(&version);
+    printf("%d.%d %d %d %d\n", version.version, version.release, version.version == COMMON_VERSION, compare(one, two),
+           gone[8]);
+    return 0;
+}
+"""
+
+
+def test_c_client_compiles_and_runs_with_printed_folder_and_pkg_config(tmp_path: Path) -> None:
+    compiler, pkg_config = shutil.which("cc"), shutil.which("pkg-config")
+    if compiler is None or pkg_config is None:
+        pytest.skip("needs a C compiler and pkg-config")
+    done = archiver("tsm-library", "--include")
+    assert done.returncode == 0, done.stderr
+    environment = {**os.environ, "PKG_CONFIG_PATH": done.stdout.strip()}
+    flags = subprocess.run(
+        [pkg_config, "--cflags", "--libs", "archiver-tsm"], env=environment, capture_output=True, text=True, check=True
+    ).stdout.split()
+    (tmp_path / "client.c").write_text(CLIENT)
+    subprocess.run(
+        [compiler, "-Wall", "-Werror", str(tmp_path / "client.c"), "-o", tmp_path / "client", *flags], check=True
+    )
+    said = subprocess.run([tmp_path / "client"], capture_output=True, text=True, check=True).stdout
+    assert said == "8.2 1 -1 12\n"
 
 
 def test_unusable_library_gives_exit_status_3() -> None:

@@ -1,0 +1,1 @@
+#include "archiver_tsm.h"
