@@ -21,7 +21,9 @@ from setuptools.command.sdist import sdist
 SHIM = Path("backends/tsm/shim")
 TSM_LIBRARY = "backends.tsm.libApiTSM64"
 MD5_LIBRARY = "backends.embedded.core.files.libmd5"
-COMPILE_ARGS = ["-std=gnu11", "-O2", "-fvisibility=hidden", "-pthread", f"-ffile-prefix-map={Path.cwd()}=."]
+HARDENED = ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-fstack-protector-strong"]
+COMPILE_ARGS = ["-std=gnu11", "-O2", "-fvisibility=hidden", "-pthread", f"-ffile-prefix-map={Path.cwd()}=.", *HARDENED]
+LINK_ARGS = ["-Wl,-z,relro", "-Wl,-z,now"]  # addresses of functions are read-only after loading
 
 
 class BuildLibrary(build_ext):
@@ -75,13 +77,14 @@ setup(
             depends=sorted(str(path) for path in SHIM.rglob("*.h")),
             include_dirs=[str(SHIM), str(SHIM / "include")],
             extra_compile_args=COMPILE_ARGS,
-            extra_link_args=["-pthread", "-ldl", "-Wl,-soname,libApiTSM64.so"],
+            extra_link_args=["-pthread", "-ldl", "-Wl,-soname,libApiTSM64.so", *LINK_ARGS],
             optional=True,
         ),
         Extension(
             MD5_LIBRARY,
             sources=["backends/embedded/core/files/md5.c"],
             extra_compile_args=COMPILE_ARGS,
+            extra_link_args=LINK_ARGS,
             optional=True,
         ),
     ],

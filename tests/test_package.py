@@ -93,10 +93,18 @@ def test_wheel_contains_tsm_library_that_does_not_link_python(installed: Path, t
     said = run(installed, tmp_path, "-m", "archiver", "tsm-library", "--check")
     assert str(installed / "backends" / "tsm" / "libApiTSM64.so") in said
     assert "exports 47 of 47 functions" in said
-    needed = subprocess.run(
-        ["nm", "-D", installed / "backends/tsm/libApiTSM64.so"], capture_output=True, text=True, check=True
-    )
-    assert " Py" not in needed.stdout
+    library = installed / "backends/tsm/libApiTSM64.so"
+    symbols = subprocess.run(["nm", "-D", library], capture_output=True, text=True, check=True).stdout
+    assert " Py" not in symbols
+    # Beyond the API it exports two functions, and it is hardened.
+    defined = [line.split()[2] for line in symbols.splitlines() if " T " in line or " D " in line or " B " in line]
+    others = [name for name in defined if not name.startswith("dsm")]
+    assert others == ["archiverQueryEncryption", "archiverQueryProblem"]
+    assert "__stack_chk_fail" in symbols
+    assert "_chk@" in symbols
+    parts = subprocess.run(["readelf", "-dlW", library], capture_output=True, text=True, check=True).stdout
+    assert "GNU_RELRO" in parts
+    assert "BIND_NOW" in parts
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")

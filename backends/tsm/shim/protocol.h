@@ -11,6 +11,7 @@
 
 #define ITERATIONS_MAX 100000u
 #define NONCE_SIZE 16u
+#define PASSWORD_LENGTH_MIN 8u /* only the client sees the password, so it is the client that checks */
 #define ACCESS_RULES_MAX 1000u /* of one node */
 
 enum frame_type {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "access.h"
+#include "logging.h"
 #include "names.h"
 #include "password_file.h"
 #include "session.h"
@@ -285,6 +286,10 @@ static dsInt16_t change(struct session *session, const char *old_password, const
     }
     if (is_long) {
         return DSM_RC_PASSWD_TOOLONG;
+    }
+    if (new_length < PASSWORD_LENGTH_MIN) {
+        report(&session->options, "the new password has fewer than %u characters", PASSWORD_LENGTH_MIN);
+        return DSM_RC_ABORT_BAD_VERIFIER;
     }
     /* The file is written before the request to the server and moved into place after it, so that a full disk
      * changes nothing. */

@@ -63,6 +63,7 @@ static void test_password_change(void)
     EXPECT(DSM_RC_OLDPW_REQD, dsmChangePW(handle, "", first));
     EXPECT(DSM_RC_NEWPW_REQD, dsmChangePW(handle, old, ""));
     EXPECT(DSM_RC_PASSWD_TOOLONG, dsmChangePW(handle, old, long_one));
+    EXPECT(DSM_RC_ABORT_BAD_VERIFIER, dsmChangePW(handle, old, "Short 1"));
     EXPECT(DSM_RC_ABORT_BAD_VERIFIER, dsmChangePW(handle, "not it", first));
     EXPECT(DSM_RC_OK, dsmChangePW(handle, old, first));
     EXPECT(DSM_RC_AUTH_FAILURE, sign_on_with(&again, NULL, NULL));
