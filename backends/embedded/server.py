@@ -17,8 +17,8 @@ import resource
 import signal
 import ssl
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import uvloop
@@ -32,6 +32,7 @@ from .core.store import Statistics, Store, say_to_stderr
 from .s3 import credentials
 from .s3.requests.connection import S3Connections
 from .s3.server import S3Server
+from .tsm.incoming import OBJECTS_MAX
 from .tsm.nodes import Nodes
 from .tsm.server import SESSIONS_MAX, TsmServer
 
@@ -63,6 +64,9 @@ class Settings:
     tsm_port: int = 0  # 0: a free one
     credentials: Sequence[str] = ()  # NAME[:without=...] each
     nodes: Sequence[str] = ()
+    node_passwords: Mapping[str, str] = field(default_factory=dict, repr=False)  # of nodes that get a chosen one
+    password_seconds_max: float | None = None  # None: passwords of nodes do not expire
+    objects_per_transaction_max: int = OBJECTS_MAX
     management_classes: Sequence[ManagementClass] = ()
     tls_certificate: Path | None = None
     tls_key: Path | None = None
@@ -90,7 +94,14 @@ async def _serve(
         settings.data, catalogue_dir=settings.catalogue_dir, management_classes=settings.management_classes
     )
     try:
-        tsm_server = TsmServer(store, Nodes(settings.data, settings.nodes), say_to_stderr)
+        now_ms = store.clock.now_ms()
+        tsm_server = TsmServer(
+            store,
+            Nodes(settings.data, settings.nodes, settings.node_passwords, now_ms),
+            say_to_stderr,
+            objects_max=settings.objects_per_transaction_max,
+            password_seconds_max=settings.password_seconds_max,
+        )
         s3_server = S3Server(
             store,
             credentials.ensure(settings.data, settings.credentials),
@@ -213,16 +224,16 @@ def main() -> int:
 
     try:
         settings = Settings(
-            options.data,
-            options.host,
-            options.port,
-            options.tsm_port,
-            options.credential,
-            options.node,
-            [policy.parse_request(each) for each in options.management_class],
-            options.tls_certificate,
-            options.tls_key,
-            options.catalogue_dir,
+            data=options.data,
+            host=options.host,
+            port=options.port,
+            tsm_port=options.tsm_port,
+            credentials=options.credential,
+            nodes=options.node,
+            management_classes=[policy.parse_request(each) for each in options.management_class],
+            tls_certificate=options.tls_certificate,
+            tls_key=options.tls_key,
+            catalogue_dir=options.catalogue_dir,
         )
         serve(settings, ready, exit_with_parent_descriptor=options.exit_with_parent_fd)
     except ArchiverError as failed:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
+from archiver.cli.parameters import DURATION
 from archiver.machine.home import store_dir
+from archiver.values.errors import UsageError
 from archiver.values.sizes import format_bytes
 from backends.embedded.core.placement import catalogue_folder
 from backends.embedded.core.rules import policy
@@ -17,6 +19,8 @@ from backends.embedded.s3.server import METRICS_PATH
 from backends.embedded.server import ListenAddresses, Settings, is_loopback
 from backends.embedded.server import serve as run_store
 from backends.embedded.tsm import nodes as nodes_file
+from backends.embedded.tsm.incoming import OBJECTS_MAX
+from backends.tsm.library.configuration import read_password
 
 
 @click.command()
@@ -54,6 +58,23 @@ from backends.embedded.tsm import nodes as nodes_file
 )
 @click.option("--node", "nodes", multiple=True, metavar="NAME", help="Make another TSM node; repeat for several.")
 @click.option(
+    "--password-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Give the node of --node the password in the first line of this file, of at least 8 characters.",
+)
+@click.option(
+    "--password-expires",
+    type=DURATION,
+    help="Let the passwords of nodes expire this long after they were set: sign-on then returns 52.  [default: never]",
+)
+@click.option(
+    "--txn-group-max",
+    type=click.IntRange(4, OBJECTS_MAX),
+    default=OBJECTS_MAX,
+    show_default=True,
+    help="Accept at most this many objects in a TSM transaction; many servers have 256.",
+)
+@click.option(
     "--management-class",
     "management_classes",
     multiple=True,
@@ -77,6 +98,9 @@ def serve(
     tsm_port: int,
     requests: tuple[str, ...],
     nodes: tuple[str, ...],
+    password_file: Path | None,
+    password_expires: float | None,
+    txn_group_max: int,
     management_classes: tuple[str, ...],
     tls_certificate: Path | None,
     tls_key: Path | None,
@@ -104,6 +128,9 @@ def serve(
     catalogue cannot be moved.
     """
     folder = data if data is not None else store_dir()
+    if password_file is not None and len(nodes) != 1:
+        raise UsageError("--password-file: name the one node that gets the password with --node")
+    passwords = {nodes[0]: read_password(password_file, "--password-file")} if password_file is not None else {}
     if not is_loopback(host) and tls_certificate is None:
         click.echo(
             f"warning: {host} can be reached from other machines: objects are not encrypted on the way, only"
@@ -131,5 +158,19 @@ def serve(
         sys.stdout.flush()
 
     classes = [policy.parse_request(each) for each in management_classes]
-    settings = Settings(folder, host, port, tsm_port, requests, nodes, classes, tls_certificate, tls_key, catalogue_dir)
+    settings = Settings(
+        data=folder,
+        host=host,
+        port=port,
+        tsm_port=tsm_port,
+        credentials=requests,
+        nodes=nodes,
+        node_passwords=passwords,
+        password_seconds_max=password_expires,
+        objects_per_transaction_max=txn_group_max,
+        management_classes=classes,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        catalogue_dir=catalogue_dir,
+    )
     run_store(settings, ready)

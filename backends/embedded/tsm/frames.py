@@ -420,6 +420,7 @@ class Welcome:
     objects_per_transaction_max: int
     bytes_per_transaction_max: int
     is_protected: bool
+    is_expired: bool  # the node's password
     backup_grace_days: int
     archive_grace_days: int
     server_name: bytes
@@ -435,7 +436,8 @@ class Welcome:
             self.proof,
             struct.pack(
                 "<Qi4HHQIHH", self.now_ms, self.local_offset_seconds, *self.version,
-                self.objects_per_transaction_max, self.bytes_per_transaction_max, self.is_protected,
+                self.objects_per_transaction_max, self.bytes_per_transaction_max,
+                self.is_protected | self.is_expired << 1,
                 self.backup_grace_days, self.archive_grace_days,
             ),
             text(self.server_name), text(self.server_type), text(self.domain), text(self.policy_set),

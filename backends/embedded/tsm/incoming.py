@@ -22,7 +22,7 @@ from ..core.rules.refusals import NoSuchSpace
 from ..core.store import Store
 from .codes import TXN_LIMIT_EXCEEDED, reason
 
-OBJECTS_MAX = 4096  # in one transaction
+OBJECTS_MAX = 4096  # in one transaction; a server may set fewer
 _WRITE_BYTES_MIN = 1 << 20  # for fewer bytes the change of threads costs more than the write
 _WAITING_BYTES_MAX = 8 << 20
 # After this many bytes the next object begins another segment. So compaction never has more than this to move: while a
@@ -44,7 +44,8 @@ class Flow:
 class Incoming:
     """One transaction of one session."""
 
-    def __init__(self, store: Store, node: str, owner: bytes, flow: Flow) -> None:
+    def __init__(self, store: Store, node: str, owner: bytes, flow: Flow, objects_max: int = OBJECTS_MAX) -> None:
+        self._objects_max = objects_max
         self.transaction = ArchiveTransaction(node, owner)
         self.lost: int | None = None  # the reason code if it can no longer commit
         self.in_object = False
@@ -161,7 +162,7 @@ class Incoming:
         if self.lost is not None:
             return False
         self._count += count
-        if self._count > OBJECTS_MAX:
+        if self._count > self._objects_max:
             self.lose(TXN_LIMIT_EXCEEDED)
             return False
         return True

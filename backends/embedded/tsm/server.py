@@ -15,7 +15,7 @@ from ..core.rules import policy
 from ..core.store import Store
 from .frames import Welcome
 from .incoming import OBJECTS_MAX
-from .nodes import Nodes
+from .nodes import Node, Nodes
 from .session import ServerSession
 
 SESSIONS_MAX = 2000
@@ -36,6 +36,8 @@ class TsmServer:
         say: Callable[[str], None],
         *,
         sessions_max: int = SESSIONS_MAX,
+        objects_max: int = OBJECTS_MAX,
+        password_seconds_max: float | None = None,
         idle_seconds_max: float = IDLE_SECONDS_MAX,
         silent_seconds_max: float = SILENT_SECONDS_MAX,
     ) -> None:
@@ -44,7 +46,9 @@ class TsmServer:
         self.say = say
         self.buffers = store.buffers
         self.requests: Counter[tuple[str, int]] = Counter()  # answers by operation and reason code
+        self.objects_max = objects_max  # in one transaction
         self._sessions_max = sessions_max
+        self._password_seconds_max = password_seconds_max  # None: passwords do not expire
         self._idle_seconds_max = idle_seconds_max
         self._silent_seconds_max = silent_seconds_max
         self._sessions: set[ServerSession] = set()
@@ -68,15 +72,21 @@ class TsmServer:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
-    def welcome(self, proof: bytes) -> Welcome:
+    def is_expired(self, node: Node) -> bool:
+        """Return whether the node must change its password before it may do anything else."""
+        limit = self._password_seconds_max
+        return limit is not None and self.store.clock.now_ms() >= node.password_set_ms + limit * 1000
+
+    def welcome(self, proof: bytes, *, is_expired: bool) -> Welcome:
         return Welcome(
             proof=proof,
             now_ms=self.store.clock.now_ms(),
             local_offset_seconds=time.localtime().tm_gmtoff,
             version=_VERSION,
-            objects_per_transaction_max=OBJECTS_MAX,
+            objects_per_transaction_max=self.objects_max,
             bytes_per_transaction_max=_BYTES_PER_TRANSACTION,
             is_protected=True,
+            is_expired=is_expired,
             backup_grace_days=30,
             archive_grace_days=365,
             server_name=b"ARCHIVER",

@@ -48,6 +48,7 @@ class SessionHost(Protocol):
     nodes: Nodes
     buffers: ReceiveBuffers
     requests: Counter[tuple[str, int]]
+    objects_max: int
 
     def joined(self, session: ServerSession) -> bool:
         """Add a session. Return whether the limit of sessions allows it."""
@@ -55,7 +56,10 @@ class SessionHost(Protocol):
     def left(self, session: ServerSession) -> None:
         """Remove an ended session."""
 
-    def welcome(self, proof: bytes) -> frames.Welcome:
+    def is_expired(self, node: Node) -> bool:
+        """Return whether the node's password has expired."""
+
+    def welcome(self, proof: bytes, *, is_expired: bool) -> frames.Welcome:
         """Return the answer to a client that has signed on."""
 
     def say(self, words: str) -> None:
@@ -287,7 +291,7 @@ class ServerSession(asyncio.BufferedProtocol):
             assert self._hello is not None
             assert self._node is not None
             flow = Flow(self._pause_reading, self._resume_reading, self._say_lost)
-            self._incoming = Incoming(self._store, self._node.name, self._hello.owner, flow)
+            self._incoming = Incoming(self._store, self._node.name, self._hello.owner, flow, self._server.objects_max)
             self._expects = _IN_TRANSACTION
         return self._incoming
 
@@ -344,8 +348,10 @@ class ServerSession(asyncio.BufferedProtocol):
             return
         self._node = node
         self._caller = Caller(node.name, self._hello.owner)
-        self._expects = self._ready = _READY
-        self._answer(FrameKind.PROOF, 0, self._server.welcome(mac(node.key, "server", about)).encode())
+        is_expired = self._server.is_expired(node)
+        self._expects = self._ready = _EXPIRED if is_expired else _READY
+        welcome = self._server.welcome(mac(node.key, "server", about), is_expired=is_expired)
+        self._answer(FrameKind.PROOF, 0, welcome.encode())
 
     def _on_change_password(self, body: memoryview) -> None:
         assert self._node is not None
@@ -364,10 +370,13 @@ class ServerSession(asyncio.BufferedProtocol):
         mask = mac(node.key, "mask", about)
         key = bytes(left ^ right for left, right in zip(change.masked_key, mask, strict=True))
         try:
-            self._server.nodes.change_key(node.name, change.salt, change.iterations, key)
+            now_ms = self._store.clock.now_ms()
+            self._server.nodes.change_key(node.name, change.salt, change.iterations, key, now_ms=now_ms)
         except StoreError as failed:
             self._answer_code(FrameKind.CHANGE_PASSWORD, codes.reason(failed))
             return
+        if self._ready == _EXPIRED:
+            self._expects = self._ready = _READY
         self._answer_code(FrameKind.CHANGE_PASSWORD, 0)
 
     # Requests with one answer.
@@ -634,6 +643,7 @@ _READY = (
     FrameKind.QUERY_SPACES, FrameKind.GET, FrameKind.STOP, FrameKind.BYE, FrameKind.READ_FROM, FrameKind.SET_ACCESS,
     FrameKind.DELETE_ACCESS, FrameKind.QUERY_ACCESS,
 )  # fmt: skip
+_EXPIRED = (FrameKind.CHANGE_PASSWORD, FrameKind.BYE)
 # For a session that reads from another node or owner: nothing that changes more than its own node's password.
 _READING = (
     FrameKind.PING, FrameKind.FIND_SPACE, FrameKind.CHANGE_PASSWORD, FrameKind.LOG, FrameKind.QUERY_ARCHIVES,

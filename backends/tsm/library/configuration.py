@@ -57,17 +57,17 @@ def session_options(server: str | None) -> str:
     return f"{stanza}-ENABLEARCHIVERETENTIONPROTECTION=yes"
 
 
-def read_password(path: Path) -> str:
-    """Return the first line of a file that only its owner can read. Raises UsageError."""
+def read_password(path: Path, option: str = "--tsm-password-file") -> str:
+    """Return the first line of a file that only its owner can read. Raises UsageError, which names ``option``."""
     try:
         mode = path.stat().st_mode
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise UsageError(f"--tsm-password-file {path}: other users can read it; use chmod 600 {path}")
+            raise UsageError(f"{option} {path}: other users can read it; use chmod 600 {path}")
         password = path.read_text().partition("\n")[0].rstrip("\r")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--tsm-password-file {path}: cannot be read: {error}") from error
+        raise UsageError(f"{option} {path}: cannot be read: {error}") from error
     if not 0 < len(password.encode()) <= PASSWORD_LENGTH_MAX:
         raise UsageError(
-            f"--tsm-password-file {path}: its first line must be the password, of at most {PASSWORD_LENGTH_MAX} bytes"
+            f"{option} {path}: its first line must be the password, of at most {PASSWORD_LENGTH_MAX} bytes"
         )
     return password

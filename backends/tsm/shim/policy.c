@@ -31,7 +31,9 @@ dsInt16_t policy_read(struct policy *policy, struct reader *body)
     }
     policy->objects_max = read_u16(body);
     policy->bytes_max = read_u64(body);
-    policy->is_protected = read_u32(body) & 1;
+    uint32_t flags = read_u32(body);
+    policy->is_protected = flags & 1;
+    policy->is_expired = flags & 2;
     policy->backup_grace_days = read_u16(body);
     policy->archive_grace_days = read_u16(body);
     read_field(body, policy->server_name, sizeof policy->server_name);

@@ -26,6 +26,7 @@ struct policy {
     uint16_t objects_max;     /* in one transaction */
     uint64_t bytes_max;       /* in one transaction; a hint */
     bool is_protected;
+    bool is_expired;          /* the node's password */
     uint16_t backup_grace_days;
     uint16_t archive_grace_days;
     char server_name[DSM_MAX_SERVERNAME_LENGTH + 1];

@@ -25,6 +25,7 @@ enum state {
     IN_QUERY = 8,
     IN_GET = 16,
     IN_OBJECT = 32,
+    IN_EXPIRED = 64, /* the password must be changed first */
     IN_ANY = 63,
 };
 

@@ -113,10 +113,12 @@ static dsInt16_t prepare(struct session *session, const struct request *request)
     return code;
 }
 
-/* If the code is OK, the caller releases *opened: another thread may end the session as soon as it has a handle. */
+/* If *opened is set, the caller releases it: another thread may end the session as soon as it has a handle. The code is
+ * then OK, or REJECT_VERIFIER_EXPIRED if the session can only change the password. */
 static dsInt16_t open_session(const struct request *request, struct session **opened, dsUint32_t *handle)
 {
     struct session *session = session_create();
+    *opened = NULL;
     if (!session) {
         return DSM_RC_NO_MEMORY;
     }
@@ -124,7 +126,10 @@ static dsInt16_t open_session(const struct request *request, struct session **op
     if (!code) {
         code = sign_on(session, session->options.password);
     }
-    if (!code) {
+    bool is_expired = !code && session->policy.is_expired;
+    if (is_expired) {
+        session->state = IN_EXPIRED;
+    } else if (!code) {
         code = access_read_from(session);
     }
     if (!code && request->buffers > 0 && !buffers_begin(&session->buffers, request->buffers)) {
@@ -139,7 +144,7 @@ static dsInt16_t open_session(const struct request *request, struct session **op
         return code;
     }
     *opened = session;
-    return DSM_RC_OK;
+    return is_expired ? DSM_RC_REJECT_VERIFIER_EXPIRED : DSM_RC_OK;
 }
 
 dsInt16_t dsmInit(dsUint32_t *dsmHandleP, dsmApiVersion *apiVersionP, char *clientNodeNameP, char *clientOwnerNameP,
@@ -161,7 +166,7 @@ dsInt16_t dsmInit(dsUint32_t *dsmHandleP, dsmApiVersion *apiVersionP, char *clie
                               .options = options};
     struct session *session;
     dsInt16_t code = open_session(&request, &session, dsmHandleP);
-    if (!code) {
+    if (session) {
         session_release(session);
     }
     return code;
@@ -239,7 +244,7 @@ dsInt16_t dsmInitEx(dsUint32_t *dsmHandleP, dsmInitExIn_t *initInP, dsmInitExOut
                               .buffers = initInP->useTsmBuffers ? initInP->numTsmBuffers : 0};
     struct session *session;
     code = open_session(&request, &session, dsmHandleP);
-    if (!code) {
+    if (session) {
         tell_server(&session->policy, initOutP);
         session_release(session);
     }
@@ -299,6 +304,9 @@ static dsInt16_t change(struct session *session, const char *old_password, const
         return DSM_RC_NO_PASS_FILE;
     }
     dsInt16_t code = change_password(session, old_password, new_password);
+    if (!code) {
+        session->state = IN_SESSION;
+    }
     if (*directory && code) {
         password_file_discard(directory);
     } else if (*directory && !password_file_replace(directory)) {
@@ -310,6 +318,6 @@ static dsInt16_t change(struct session *session, const char *old_password, const
 dsInt16_t dsmChangePW(dsUint32_t dsmHandle, char *oldPW, char *newPW)
 {
     struct session *session;
-    dsInt16_t code = session_enter(dsmHandle, IN_SESSION, &session);
+    dsInt16_t code = session_enter(dsmHandle, IN_SESSION | IN_EXPIRED, &session);
     return code ? code : session_leave(session, change(session, oldPW, newPW));
 }

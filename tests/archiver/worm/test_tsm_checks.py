@@ -234,7 +234,9 @@ _apply = ArchiveTransaction.apply
 def says_it_is_unprotected(patch: pytest.MonkeyPatch, _: Platform) -> None:
     welcome = server.TsmServer.welcome
     patch.setattr(
-        server.TsmServer, "welcome", lambda self, proof: dataclasses.replace(welcome(self, proof), is_protected=False)
+        server.TsmServer,
+        "welcome",
+        lambda *args, **kept: dataclasses.replace(welcome(*args, **kept), is_protected=False),
     )
 
 

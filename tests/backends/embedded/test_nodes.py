@@ -53,9 +53,9 @@ def test_the_password_that_a_node_chooses_is_not_stored(tmp_path: Path) -> None:
     made = Nodes(tmp_path)
     before = made.get(b"ARCHIVER")
     assert before is not None
-    made.change_key("ARCHIVER", SALT, 7, b"k" * 32)
+    made.change_key("ARCHIVER", SALT, 7, b"k" * 32, now_ms=5)
     for there in (made.get(b"archiver"), nodes.load(tmp_path)["ARCHIVER"]):
-        assert there == nodes.Node("ARCHIVER", SALT, 7, b"k" * 32, None)
+        assert there == nodes.Node("ARCHIVER", SALT, 7, b"k" * 32, None, 5)
     assert before.password is not None
     assert before.password not in (tmp_path / "nodes.json").read_text()
     assert stat.S_IMODE((tmp_path / "nodes.json").stat().st_mode) == 0o600
@@ -70,7 +70,7 @@ def test_a_change_that_cannot_be_written_has_no_effect(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(owner_file, "_write", full)
     with pytest.raises(WriteFailed, match=r"nodes\.json cannot be written: .*No space"):
-        made.change_key("ARCHIVER", SALT, 7, b"k" * 32)
+        made.change_key("ARCHIVER", SALT, 7, b"k" * 32, now_ms=5)
     assert made.get(b"ARCHIVER") == before == nodes.load(tmp_path)["ARCHIVER"]
 
 
@@ -105,7 +105,7 @@ def test_file_of_an_older_store_is_read(tmp_path: Path) -> None:
     (tmp_path / "nodes.json").write_text(json.dumps({"nodes": [entry]}, indent=1) + "\n")
     assert nodes.load(tmp_path) == {"ARCHIVER": nodes.Node("ARCHIVER", b"\0\1\2", 7, b"\xff\xfe\xfd", None)}
     Nodes(tmp_path, ["other"])
-    assert json.loads((tmp_path / "nodes.json").read_text())["nodes"][0] == entry
+    assert json.loads((tmp_path / "nodes.json").read_text())["nodes"][0] == {**entry, "password_set_ms": 0}
 
 
 def test_key_that_is_not_base64_is_refused(tmp_path: Path) -> None:
@@ -116,3 +116,19 @@ def test_key_that_is_not_base64_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(document))
     with pytest.raises(StoreError, match="is not a nodes file"):
         nodes.load(tmp_path)
+
+
+def test_chosen_password_is_set_once_and_not_stored(tmp_path: Path) -> None:
+    first = Nodes(tmp_path, ["mine"], {"mine": "Of my choice"}, 5).get(b"MINE")
+    assert first is not None
+    assert first.key == nodes.key_of("of MY choice", first.salt, first.iterations)
+    assert first.iterations > 1000
+    assert (first.password, first.password_set_ms) == (None, 5)
+    assert "choice" not in (tmp_path / "nodes.json").read_text().lower()
+    assert Nodes(tmp_path, ["mine"], {"mine": "Of my choice"}, 9).get(b"MINE") == first
+    second = Nodes(tmp_path, ["mine"], {"mine": "another one"}, 9).get(b"MINE")
+    assert second is not None
+    assert second.password_set_ms == 9
+    with pytest.raises(UsageError, match="the password of node MINE: it must have at least 8 characters"):
+        Nodes(tmp_path, ["mine"], {"mine": "1234567"})
+    assert nodes.load(tmp_path)["MINE"] == second

@@ -193,6 +193,25 @@ def test_a_clients_log_message_is_written_on_one_line(tsm_server: RunningTsmServ
 # Changes of passwords.
 
 
+def test_expired_password_allows_its_change_and_nothing_else(data_dir: Path) -> None:
+    with RunningTsmServer(data_dir, password_seconds_max=60) as tsm_server:
+        with tsm_server.sign_on() as client, pytest.raises(Ended) as ended:
+            client.ping()
+        assert ended.value.code == 136
+        with tsm_server.sign_on() as client:
+            assert client.change_password(client.key, "Of my Choice") == 0
+            assert client.ping()
+
+
+def test_server_sets_how_many_objects_a_transaction_may_have(data_dir: Path) -> None:
+    with RunningTsmServer(data_dir, objects_max=2) as tsm_server, tsm_server.sign_on() as client:
+        space = client.space()
+        for count, code in ((2, 0), (3, 249)):
+            for number in range(count):
+                client.send_object(space, b"/%d" % number, b"x")
+            assert client.vote() == code
+
+
 def test_after_a_change_only_the_new_password_is_valid(data_dir: Path) -> None:
     with RunningTsmServer(data_dir) as tsm_server:
         old, other = tsm_server.password(), tsm_server.password("OTHER")

@@ -16,6 +16,8 @@ from backends.embedded import process
 from backends.tsm.library import api, structures
 from backends.tsm.library.api import Library, SignOn, TsmError
 from backends.tsm.library.codes import Code, describe
+from backends.tsm.library.configuration import private_configuration
+from tests.backends.embedded.running_server import RunningTsmServer
 from tests.backends.tsm.compiling import SHARED, Compiler
 from tests.backends.tsm.tsm_sessions import Server, archived, archives, data_plane, reached, record_of_sessions
 
@@ -129,6 +131,29 @@ def test_a_sign_on_that_is_refused_raises_the_servers_code(
     with pytest.raises(TsmError) as raised:
         SignOn(library, node, password, "").open()
     assert raised.value.code == code
+
+
+def test_expired_password_gives_a_handle_for_its_change_only(shim: Path, tmp_path: Path) -> None:
+    with RunningTsmServer(tmp_path / "store", password_seconds_max=60) as tsm_server:
+        old, new = tsm_server.password().encode(), b"Another one"
+        with private_configuration(tsm_server.host, tsm_server.port) as configuration:
+            library = Library(str(shim))
+            library.set_up(configuration)
+            functions = library.functions
+            with pytest.raises(TsmError) as raised:
+                SignOn(library, "ARCHIVER", old.decode(), "").open()
+            assert raised.value.code == Code.REJECT_VERIFIER_EXPIRED
+            code, handle = SignOn(library, "ARCHIVER", old.decode(), "").attempt()
+            assert code == Code.REJECT_VERIFIER_EXPIRED
+            assert functions.dsmBeginTxn(handle) == Code.BAD_CALL_SEQUENCE
+            assert functions.dsmChangePW(handle, old, new) == Code.OK
+            assert functions.dsmBeginTxn(handle) == Code.OK
+            assert functions.dsmTerminate(handle) == Code.OK
+            with SignOn(library, "ARCHIVER", new.decode(), "").open() as session:
+                assert session.information().id == b"ARCHIVER"
+            tsm_server.clock.seconds += 61
+            with pytest.raises(TsmError):
+                SignOn(library, "ARCHIVER", new.decode(), "").open()
 
 
 def test_repr_of_a_sign_on_hides_its_password(library: Library) -> None:

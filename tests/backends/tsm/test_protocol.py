@@ -10,7 +10,7 @@ import pytest
 from backends.embedded.core.changes.access import RULES_MAX
 from backends.embedded.tsm import codes as tsm_codes
 from backends.embedded.tsm import frames as tsm_frames
-from backends.embedded.tsm.nodes import ITERATIONS_MAX
+from backends.embedded.tsm.nodes import ITERATIONS_MAX, PASSWORD_LENGTH_MIN
 from backends.tsm.library import structures as abi
 from backends.tsm.library.codes import NAMES
 from tests.backends.tsm.compiling import PROGRAM, SHIM, Compiler
@@ -27,6 +27,7 @@ DEFINITIONS = {
     "FRAME_LAST": tsm_frames.LAST,
     "ITERATIONS_MAX": ITERATIONS_MAX,
     "NONCE_SIZE": tsm_frames.NONCE_BYTES,
+    "PASSWORD_LENGTH_MIN": PASSWORD_LENGTH_MIN,
     "ACCESS_RULES_MAX": RULES_MAX,
     "DATE_NONE": 0,
     "DATE_NEVER": tsm_frames.NEVER_MS,
