@@ -156,6 +156,13 @@ tsm_options = _all_of(
         metavar="HOST:PORT|STANZA",
         help="TSM: a running server  [default: from DSMI_CONFIG, if set]",
     ),
+    click.option("--tsm-tls", "encrypted", is_flag=True, help="TSM: encrypt sessions with HOST:PORT."),
+    click.option(
+        "--tsm-ca",
+        "ca_file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="TSM: PEM file of the authorities to trust with --tsm-tls  [default: the system's]",
+    ),
     click.option(
         "--tsm-node", "node", metavar="NAME", help="TSM: node to sign on as  [default: from the option files]"
     ),

@@ -30,7 +30,7 @@ from backends.s3.aws_settings import aws_settings
 from backends.s3.control import Credentials
 from backends.s3.endpoints import expand
 from backends.tsm import TsmBackend, TsmOptions
-from backends.tsm.library.configuration import parse_server, private_configuration
+from backends.tsm.library.configuration import client_folder, parse_server, private_configuration
 
 PLATFORMS = ("embedded", *KINDS)
 EMBEDDED_DURABILITY = "fsync of data and catalogue before each acknowledgement"
@@ -212,6 +212,31 @@ def _hosted(options: S3Options, endpoint: str, access: Credentials, platform: st
 
 
 @contextmanager
+def open_tsm_server(options: TsmOptions) -> Iterator[TsmBackend]:
+    """Yield the backend of a TSM server that runs already: HOST:PORT, a stanza, or what dsm.opt names.
+
+    Raises UsageError for TLS options that the stanza or another library decides.
+    """
+    address = parse_server(options.server) if options.server is not None else None
+    if address is None:
+        if options.encrypted or options.ca_file is not None:
+            raise UsageError("--tsm-tls, --tsm-ca: for --tsm-server HOST:PORT; a stanza of dsm.sys says SSL YES")
+        yield TsmBackend(options)
+        return
+    if options.ca_file is not None and (options.library is not None or not options.encrypted):
+        raise UsageError(
+            "--tsm-ca: goes with --tsm-tls and Archiver's library; IBM's trusts the certificates in its own store"
+        )
+    with private_configuration(
+        *address,
+        encrypted=options.encrypted,
+        ca_file=options.ca_file,
+        client_folder=client_folder(options.library),
+    ) as configuration:
+        yield TsmBackend(replace(options, configuration=configuration))
+
+
+@contextmanager
 def _open_tsm(
     platform: str | None, given: PlatformOptions, keeps_nothing: bool
 ) -> Iterator[tuple[Backend, HostedStore | None]]:
@@ -219,12 +244,8 @@ def _open_tsm(
     if platform in KINDS:
         raise UsageError(f"--platform {platform}: speaks S3 only; leave out --backend tsm")
     if platform is None and (options.server is not None or os.environ.get("DSMI_CONFIG")):
-        address = parse_server(options.server) if options.server is not None else None
-        if address is None:  # the user named a stanza
-            yield TsmBackend(options), None
-            return
-        with private_configuration(*address) as configuration:
-            yield TsmBackend(replace(options, configuration=configuration)), None
+        with open_tsm_server(options) as backend:
+            yield backend, None
         return
     with (
         _folder(store_dir(), keeps_nothing) as folder,

@@ -32,6 +32,7 @@ from backends.base import (
 from backends.tsm.closer_look import look_closer
 from backends.tsm.data_plane import TsmDataPlane
 from backends.tsm.index import archived_at, firsts, number_in
+from backends.tsm.library import structures as abi
 from backends.tsm.library.api import (
     OLDER_ATTRIBUTES_VERSION,
     ApiSession,
@@ -44,7 +45,7 @@ from backends.tsm.library.api import (
     seconds_of,
 )
 from backends.tsm.library.codes import Code
-from backends.tsm.library.configuration import read_password, session_options
+from backends.tsm.library.configuration import ERROR_LOG, read_password, session_options, stanza_encrypts
 from backends.tsm.library.interruptible import interruptible
 from backends.tsm.lock import DAY_SECONDS, SUMMER_TIME_SECONDS, LockRule, class_seconds
 from backends.tsm.removal import remove
@@ -62,6 +63,8 @@ class TsmRequest:
 
     library: str | None = None  # None: ours
     server: str | None = None  # HOST:PORT, or a stanza of dsm.sys; None: dsm.opt decides
+    encrypted: bool = False  # TLS for HOST:PORT; a stanza has its own option
+    ca_file: Path | None = None  # of the authorities to trust then; None: those of this system
     node: str | None = None
     password_file: Path | None = None
     management_class: str | None = None  # None: the default class
@@ -139,6 +142,8 @@ class TsmBackend:
             offset = self._set_clock(found)
             in_force = session.options()
             is_encrypted = session.is_encrypted()
+            if is_encrypted is None:  # the API does not tell
+                is_encrypted = stanza_encrypts(Path(in_force.dsmiDir.decode()), in_force.serverName.decode())
             self._classes = session.management_classes()
             self._attributes_version = session.attributes_version()
             if self.options.space is not None:
@@ -164,6 +169,7 @@ class TsmBackend:
                 "node": found.id.decode(),
                 "policy_domain": found.domainName.decode(),
                 "policy_set": found.policySetName.decode(),
+                "may_delete_archives": found.archDel == abi.ARCHDEL_YES,
                 "default_class": self._default_class,
                 "classes": [asdict(each) for each in self._classes.values()],
                 "server_objects_per_transaction_max": found.maxObjPerTxn,
@@ -175,6 +181,11 @@ class TsmBackend:
             protocol="tsm",
             objects_per_transaction_max=self._limit,
         )
+
+    @property
+    def space_exists(self) -> bool:
+        """Return whether the file space that the user named was there at the last sign-on of ``profile``."""
+        return self._space_is_there
 
     @property
     def server_now(self) -> float:
@@ -379,9 +390,17 @@ class TsmBackend:
                 yield session
         except TsmError as error:
             remedy = _REMEDY.get(error.deciding_code) or (_UNREACHABLE if error.lost else None)
-            text = f"{where}: could not {doing}: {error}"
+            text = f"{where}: could not {doing}: {error}{self._logged(error)}"
             kind = PlatformGone if error.lost else PlatformError
             raise kind(f"{text}; {remedy}" if remedy else text) from error
+
+    def _logged(self, error: TsmError) -> str:
+        """Return what a library that gives no reason has logged last in a private folder, which is deleted later."""
+        log = self.options.configuration / ERROR_LOG if self.options.configuration is not None else None
+        if error.problem or log is None or not log.exists():
+            return ""
+        lines = log.read_text(errors="replace").split("\n")
+        return "".join(f" ({ERROR_LOG}: {line.strip()})" for line in lines[-2:] if line.strip())
 
 
 _UNREACHABLE = "is the server running there? check --tsm-server, or the stanza in dsm.sys"

@@ -104,8 +104,9 @@ RARE = {
     "platform_name", "platform_version", "ca_bundle", "addressing", "direct", "connect_timeout_seconds",
     "read_timeout_seconds", "retries", "on_close",
     "retain_until", "legal_hold", "event_hold_days", "accept_locked_until", "accepts_server_clock", "payload_signing",
-    "session_open", "keep_sessions_open", "library", "node", "password_file", "management_class", "space",
-    "objects_per_transaction", "metric_names", "metrics_token_file", "disk_roles", "disk_speeds",
+    "session_open", "keep_sessions_open", "library", "encrypted", "ca_file", "node", "password_file",
+    "management_class", "space", "objects_per_transaction", "metric_names", "metrics_token_file", "disk_roles",
+    "disk_speeds",
     "link_speed_bytes_per_second", "poll", "dask", "if_worker_lost", "op_log_dir", "metrics_port", "disclose",
 }  # fmt: skip
 _SHOWS_ALL = "archiver.help_all"

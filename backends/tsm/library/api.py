@@ -37,6 +37,7 @@ class TsmError(Exception):
         self.code = code
         self.reason = reason
         self.text = reason_text or text
+        self.problem = problem
         shown = describe(code) + (f", reason {describe(reason)}" if reason else "")
         super().__init__(f"{function}: {shown}: {self.text}" + (f": {problem}" if problem else ""))
 

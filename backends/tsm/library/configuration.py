@@ -1,11 +1,13 @@
 """Option files of the client library: the user's, or private ones for one command.
 
 A stanza of the user's dsm.sys is used unchanged. For HOST:PORT, a dsm.opt and a dsm.sys are written to a temporary
-folder, so that trying a server does not require root. Neither file contains a password.
+folder, so that trying a server does not require root. Neither file contains a password. An installed client has more in
+the folder of its option files, such as the message catalogue and a helper program; the temporary folder links all that.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Iterator
@@ -16,8 +18,11 @@ from tempfile import TemporaryDirectory
 from archiver.values.errors import UsageError
 
 PASSWORD_LENGTH_MAX = 64
+ERROR_LOG = "dsierror.log"
 _STANZA = "ARCHIVER"
+_OPTION_FILES = ("dsm.opt", "dsm.sys")
 _ADDRESS = re.compile(r"(?:\[(?P<bracketed>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:\[\]]+)):(?P<port>\d{1,5})")
+_SERVER_NAME = re.compile("(?i)se(r(v(e(r(n(a(m(e)?)?)?)?)?)?)?)?")
 _STANZA_NAME = re.compile(r"[^\s:]{1,64}")
 
 
@@ -34,20 +39,65 @@ def parse_server(server: str) -> tuple[str, int] | None:
 
 
 @contextmanager
-def private_configuration(host: str, port: int) -> Iterator[Path]:
-    """Make a folder with the option files for one server; delete it when the block ends."""
+def private_configuration(
+    host: str, port: int, *, encrypted: bool = False, ca_file: Path | None = None, client_folder: Path | None = None
+) -> Iterator[Path]:
+    """Make a folder with the option files for one server; delete it when the block ends.
+
+    ``client_folder``: DSMI_DIR of an installed client, whose other files are needed. ``ca_file`` is an option of our
+    own library.
+    """
+    security = ["SSL yes"] if encrypted else []
+    if ca_file is not None:
+        security.append(f"SSLCAFILE {ca_file.absolute()}")
     with TemporaryDirectory(prefix="archiver-tsm-") as name:
         folder = Path(name)
+        for entry in client_folder.iterdir() if client_folder is not None else ():
+            if entry.name not in (*_OPTION_FILES, ERROR_LOG):
+                (folder / entry.name).symlink_to(entry.absolute())
         (folder / "dsm.opt").write_text(f"SErvername {_STANZA}\n")
         (folder / "dsm.sys").write_text(
             f"SErvername {_STANZA}\n"
-            "  COMMMethod TCPip\n"
+            f"  COMMMethod {'V6Tcpip' if ':' in host else 'TCPip'}\n"
             f"  TCPServeraddress {host}\n"
             f"  TCPPort {port}\n"
             "  PASSWORDAccess prompt\n"
-            "  ENABLEARCHIVERETENTIONPROTECTION YES\n"
+            "  ENABLEARCHIVERETENTIONPROTECTION YES\n" + "".join(f"  {line}\n" for line in security)
         )
         yield folder
+
+
+def client_folder(library: str | None) -> Path | None:
+    """Return the folder with the other files of an installed client: DSMI_DIR, else that of its library.
+
+    None for our own library, which needs none.
+    """
+    if library is None:
+        return None
+    named = os.environ.get("DSMI_DIR")
+    folder = Path(named) if named else Path(library).resolve().parent
+    return folder if folder.is_dir() else None
+
+
+def stanza_encrypts(folder: Path, stanza: str) -> bool | None:
+    """Return whether SSL in a stanza of dsm.sys asks for encrypted data; None if the file or the stanza is not there.
+
+    Since level 8.1.2 the sign-on is always encrypted, and SSL decides about the data ("Ssl", client manual 8.2.2).
+    """
+    try:
+        lines = (folder / "dsm.sys").read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    except OSError:
+        return None
+    found, is_within = None, False
+    for keyword, *values in (line.split() for line in lines if line.strip() and not line.lstrip().startswith("*")):
+        if _SERVER_NAME.fullmatch(keyword) is not None or keyword.lower().startswith("replservern"):
+            is_within = (
+                found is None and keyword[0] in "sS" and values[:1] != [] and values[0].lower() == stanza.lower()
+            )
+            found = False if is_within else found
+        elif is_within and keyword.lower() == "ssl":
+            found = values[:1] != [] and values[0].lower() == "yes"
+    return found
 
 
 def session_options(server: str | None) -> str:

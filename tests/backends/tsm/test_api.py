@@ -51,12 +51,14 @@ def test_own_library_has_every_function_and_the_version_of_its_header(shim: Path
     )  # fmt: skip
 
 
-def test_encryption_of_third_party_library_is_unknown(compiler: Compiler, server: Server, tmp_path: Path) -> None:
+def test_encryption_of_third_party_library_is_what_the_stanza_says(
+    compiler: Compiler, server: Server, tmp_path: Path
+) -> None:
     script = tmp_path / "symbols"
     script.write_text("{ local: archiver*; };")
     theirs = compiler.compile("other.so", (*SHARED, f"-Wl,--version-script={script}"))
     backend = Server(server.store, theirs, server.configuration).backend()
-    assert backend.profile().tls is None
+    assert backend.profile().tls is False
 
 
 def test_older_library_gets_the_older_attributes_of_objects(compiler: Compiler, server: Server, tmp_path: Path) -> None:

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from archiver.values.errors import UsageError
-from backends.tsm.library.configuration import parse_server, private_configuration, read_password, session_options
+from backends.tsm.library.configuration import (
+    client_folder,
+    parse_server,
+    private_configuration,
+    read_password,
+    session_options,
+    stanza_encrypts,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +46,44 @@ def test_private_option_files_name_server_and_are_deleted_after_block() -> None:
         assert ["ENABLEARCHIVERETENTIONPROTECTION", "YES"] in lines
         assert folder.stat().st_mode & 0o077 == 0
     assert not folder.exists()
+
+
+def test_private_option_files_have_tls_and_ipv6(tmp_path: Path) -> None:
+    with private_configuration("::1", 1500, encrypted=True, ca_file=tmp_path / "ca.pem") as folder:
+        lines = [line.split() for line in (folder / "dsm.sys").read_text().splitlines()]
+    for line in (["COMMMethod", "V6Tcpip"], ["SSL", "yes"], ["SSLCAFILE", str(tmp_path / "ca.pem")]):
+        assert line in lines
+
+
+def test_private_folder_links_all_of_an_installed_client_but_its_option_files(tmp_path: Path) -> None:
+    (tmp_path / "en_US").mkdir()
+    for name in ("en_US/dsmclientV3.cat", "dsmtca", "dsm.opt", "dsm.sys", "dsierror.log", "libApiTSM64.so"):
+        (tmp_path / name).write_text(f"installed {name}")
+    with private_configuration("h", 1, client_folder=client_folder(str(tmp_path / "libApiTSM64.so"))) as folder:
+        assert {path.name for path in folder.iterdir()} == {"en_US", "dsmtca", "libApiTSM64.so", "dsm.opt", "dsm.sys"}
+        assert (folder / "en_US" / "dsmclientV3.cat").read_text() == "installed en_US/dsmclientV3.cat"
+        assert (folder / "dsm.sys").read_text().startswith("SErvername ARCHIVER")
+    assert (tmp_path / "dsm.sys").read_text() == "installed dsm.sys"
+
+
+def test_folder_of_an_installed_client_is_dsmi_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DSMI_DIR", str(tmp_path))
+    assert client_folder("/elsewhere/libApiTSM64.so") == tmp_path
+    assert client_folder(None) is None
+    monkeypatch.setenv("DSMI_DIR", str(tmp_path / "missing"))
+    assert client_folder("/elsewhere/libApiTSM64.so") is None
+
+
+@pytest.mark.parametrize(
+    ("stanza", "encrypts"), [("plain", False), ("SECURE", True), ("said-no", False), ("missing", None)]
+)
+def test_encryption_is_read_from_the_stanza(tmp_path: Path, stanza: str, encrypts: bool | None) -> None:
+    (tmp_path / "dsm.sys").write_text(
+        "\ufeff* SErvername missing\nse plain\n  TCPPort 1\nServerName secure\n * SSL no\n ssl YES\n"
+        "REPLSERVERNAME secure\n SSL no\nSERVER said-no\n SSL No\n"
+    )
+    assert stanza_encrypts(tmp_path, stanza) is encrypts
+    assert stanza_encrypts(tmp_path / "nowhere", stanza) is None
 
 
 def test_session_options_name_stanza_and_allow_protected_servers() -> None:

@@ -8,16 +8,22 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import trustme
 
+from archiver.platforms.opening import open_tsm_server
+from archiver.values.errors import PlatformError, UsageError
 from archiver.values.record import Operation, Status
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
+from backends.tsm import TsmOptions
+from backends.tsm.library import api
 from backends.tsm.library.api import Library, SignOn
 from backends.tsm.library.codes import Code
 from tests.backends.tsm.program_options import PROTECTED, run, settings, write_options
@@ -99,6 +105,33 @@ def test_profile_reports_whether_tls_is_used(
         write_stanza(tmp_path, monkeypatch, store.tsm_port, f"SSL {answer}", f"SSLCAFILE {bundle}")
         backend = Server(store, shim, tmp_path).backend(server="MAIN", configuration=None)
         assert backend.profile().tls is is_secure
+
+
+def test_server_named_by_address_is_reached_over_tls(
+    shim: Path, secured: StoreProcess, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "OWN_LIBRARY", shim)
+    options = TsmOptions(
+        server=f"127.0.0.1:{secured.tsm_port}", node=secured.node, password=secured.node_password, encrypted=True
+    )
+    with open_tsm_server(replace(options, ca_file=bundle)) as backend:
+        assert backend.profile().tls is True
+    with open_tsm_server(options) as backend, pytest.raises(PlatformError, match="SSL_BAD_CERTIFICATE"):
+        backend.profile()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"server": "STANZA", "encrypted": True}, "a stanza of dsm.sys says SSL YES"),
+        ({"ca_file": Path("ca")}, "--tsm-ca: goes with --tsm-tls and Archiver's library"),
+        ({"ca_file": Path("ca"), "encrypted": True, "library": "lib.so"}, "IBM's trusts the certificates in its own"),
+    ],
+)
+def test_tls_options_that_would_be_ignored_are_refused(change: dict[str, Any], words: str) -> None:
+    options = TsmOptions(server="127.0.0.1:1", node="N", password="secret")
+    with pytest.raises(UsageError, match=words), open_tsm_server(replace(options, **change)):
+        pass
 
 
 @contextmanager

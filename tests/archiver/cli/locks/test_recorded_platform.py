@@ -16,13 +16,16 @@ from backends.tsm import TsmOptions
 GIVEN = (
     "--profile", "p", "--ca-bundle", "ca.pem", "--insecure", "--addressing", "virtual", "--direct",
     "--connect-timeout", "2s", "--read-timeout", "3s", "--tsm-library", "lib.so", "--tsm-server", "host:1500",
-    "--tsm-node", "node", "--tsm-password-file", "password",
+    "--tsm-node", "node", "--tsm-password-file", "password", "--tsm-tls", "--tsm-ca", "authorities",
 )  # fmt: skip
 S3 = S3Options(
     endpoints=(), profile="p", ca_bundle="ca.pem", insecure=True, addressing="virtual", direct=True,
     connect_timeout_seconds=2.0, read_timeout_seconds=3.0,
 )  # fmt: skip
-TSM = TsmOptions(library="lib.so", server="host:1500", node="node", password_file=Path("password"))
+TSM = TsmOptions(
+    library="lib.so", server="host:1500", node="node", password_file=Path("password"), encrypted=True,
+    ca_file=Path("authorities"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
