@@ -4,6 +4,9 @@ One idea: a sync costs the same for one object as for a hundred. The writer deci
 another inside one catalogue transaction. Then it writes their bytes to the segment in one write and one fdatasync, then
 it commits the transaction (with its own fsync). Only then does it report success, for the whole group in one call into
 the event loop. Bytes are durable before rows, so a row never names bytes that a crash could lose.
+
+Clients that send their next change after the answer to the last one would fall into two halves, each of which waits for
+the commit of the other. So a group also waits, not for long, for as many changes as are under way.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import os
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -39,6 +43,7 @@ ROLL_BYTES = 256 << 20  # the writer appends to a segment up to this length
 RESERVE_BYTES = 256 << 20
 _GROUP_CHANGES_MAX = 1000
 _GROUP_BYTES_MAX = 64 << 20
+_GATHERING_SHARE = 0.5  # of the duration of the last commit: how long a group waits at most for further changes
 _IDLE_SECONDS = 60.0  # between commits of the clock's high-water mark if there are no changes
 
 Result = TypeVar("Result")
@@ -135,6 +140,8 @@ class Writer:
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._failure: BaseException | None = None
+        self._under_way = 1  # changes that the last commit answered, and those that came during it
+        self._gathering_seconds = 0.0
 
     def start(self) -> None:
         self._thread.start()
@@ -178,18 +185,20 @@ class Writer:
             raise
 
     def _collect(self, wait_seconds: float) -> tuple[list[_Pending], bool]:
-        """Return the waiting changes of one group, none after the timeout, and whether the writer stops after them."""
+        """Return the changes of one group, none after the timeout, and whether the writer stops after them."""
         group: list[_Pending] = []
         size = 0
         try:
             pending = self._queue.get(timeout=wait_seconds)
+            deadline = time.monotonic() + self._gathering_seconds
             while pending is not None:
                 group.append(pending)
                 if isinstance(pending.change, PutVersion | PutPart | ArchiveTransaction):
                     size += pending.change.size
                 if len(group) >= _GROUP_CHANGES_MAX or size >= _GROUP_BYTES_MAX:
                     return group, False
-                pending = self._queue.get_nowait()
+                left = deadline - time.monotonic() if len(group) < self._under_way else 0.0
+                pending = self._queue.get(timeout=left) if left > 0 else self._queue.get_nowait()
         except queue.Empty:
             return group, False
         return group, True
@@ -202,7 +211,10 @@ class Writer:
                 except Refusal as refusal:
                     pending.outcome = refusal
 
+        began = time.monotonic()
         group, failure = self._commit(decide)
+        self._gathering_seconds = (time.monotonic() - began) * _GATHERING_SHARE
+        self._under_way = len(pendings) + self._queue.qsize()
         if failure is None:
             self.commits.changes += len(pendings)
             self.commits.objects += group.objects

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from archiver.values.errors import Damaged, StoreError
 from backends.embedded.core import commits
 from backends.embedded.core.changes.objects import CreateBucket, Delete, SetLegalHold, SetRetention, WriteCondition
+from backends.embedded.core.files.segments import SegmentFile
 from backends.embedded.core.rules.locks import Mode, VersionLock, VersionRetention
 from backends.embedded.core.rules.refusals import Locked, NoSuchKey, Refusal, StoreFull, WriteFailed
 from backends.embedded.core.store import Store
@@ -29,6 +31,30 @@ async def test_waiting_changes_share_their_commits(core: Store) -> None:
     assert after.commits - before.commits <= 20
     assert after.syncs - before.syncs == 2 * (after.commits - before.commits)
     assert [await content_of(core, f"{i}") for i in range(200)] == [b"%d" % i for i in range(200)]
+
+
+async def test_clients_that_answer_in_turn_do_not_fall_into_two_halves(
+    core: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change that waited during a commit is committed with the next change of the client whose commit it was."""
+    monkeypatch.setattr(commits, "_GATHERING_SHARE", 1e6)  # as if commits took minutes; the group never waits for long
+    sync, is_syncing, go_on = SegmentFile.sync, threading.Event(), threading.Event()
+
+    def pause_at_the_first(file: SegmentFile) -> None:
+        sync(file)
+        is_syncing.set()
+        assert go_on.wait(60)
+
+    monkeypatch.setattr(SegmentFile, "sync", pause_at_the_first)
+    before = core.statistics().commits
+    first = asyncio.ensure_future(core.put(put("first")))
+    await asyncio.to_thread(is_syncing.wait, 60)
+    other = asyncio.ensure_future(core.put(put("other")))
+    await asyncio.sleep(0)  # it has been submitted by now
+    go_on.set()
+    await first
+    await asyncio.gather(core.put(put("second")), other)
+    assert core.statistics().commits - before == 2
 
 
 async def test_only_one_of_a_racing_delete_and_legal_hold_succeeds(core: Store) -> None:
