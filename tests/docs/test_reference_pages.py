@@ -63,11 +63,14 @@ def test_database_page_has_tables_and_columns_of_schema(heading: str, schema: st
     database.close()
 
 
-@pytest.mark.parametrize("group", ["", "bundle", "plan", "platform", "scenarios", "trace", "worm"])
-def test_command_lists_truncate_no_description(group: str) -> None:
+@pytest.mark.parametrize(
+    ("group", "heading"),
+    [("", "Measure"), *((group, "Commands") for group in ("bundle", "plan", "platform", "scenarios", "trace", "worm"))],
+)
+def test_command_lists_truncate_no_description(group: str, heading: str) -> None:
     shown = CliRunner().invoke(main, [*group.split(), "--help"], terminal_width=80).output
-    assert "Commands:" in shown
-    assert "..." not in shown.partition("Commands:")[2]
+    assert f"{heading}:" in shown
+    assert "..." not in shown.partition(f"{heading}:")[2]
 
 
 @pytest.mark.parametrize(
