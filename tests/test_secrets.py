@@ -306,7 +306,7 @@ def test_commands_on_runs_leave_no_secret(search: Search, given: Given) -> None:
     search.run("ledger", "--json", "--price-per-gb-month", "0.02")
     search.run("cleanup", "latest", *authority, environment=limited, status=None)
     search.run("cleanup", "latest", "--bypass-governance", *authority, environment=keys)
-    checks = ("--check", "DEL", "--check", "GOV", "--check", "ING", "--limited-profile", "clerk")
+    checks = ("--check", "DEL", "--check", "GOV", "--check", "ING", "--limited-profile", "bypass=clerk")
     both = {**keys, "AWS_SHARED_CREDENTIALS_FILE": limited["AWS_SHARED_CREDENTIALS_FILE"]}
     search.run("worm", *address, *checks, environment=both, status=None)
     search.run("bundle", "make", "latest", "evidence.json")

@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape
 from archiver.worm.catalogue import expectation, severity_rank
 from archiver.worm.check_run import CheckRun
 from archiver.worm.requests.exchange import Answer, Headers, RecordedExchange, S3Client
-from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
+from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotOffered, NotTried
 
 GOVERNANCE, COMPLIANCE = "GOVERNANCE", "COMPLIANCE"
 LOCK_SECONDS = 90.0  # of locks that only have to outlast their check; the clean-up bypasses them
@@ -82,7 +82,8 @@ class Case(CheckRun):
 
     ``bucket`` has Object Lock and is shared with other checks: a check may use only keys of ``key()`` in it. A check
     that changes a bucket's configuration creates its own bucket with ``new_bucket``. ``limited`` has one client of the
-    same platform for each right that the client lacks: bypass, retention, hold, delete.
+    same platform for each right that the client lacks: bypass, retention, hold, delete. Without ``trusts_limited`` the
+    user named these credentials, and a check uses one only after the platform refused it a request of that right.
     """
 
     client: S3Client
@@ -91,6 +92,7 @@ class Case(CheckRun):
     limited: Mapping[str, S3Client]
     make_bucket: MakeBucket
     clock_offset_seconds: float  # server minus client
+    trusts_limited: bool = True
     _known: dict[tuple[str, str], VersionState] = field(default_factory=dict)  # as stored
     _prepared: dict[tuple[str, str], Version] = field(default_factory=dict)
     _keys: int = 0
@@ -129,7 +131,46 @@ class Case(CheckRun):
             raise NotTried(f"needs a credential without the right to {right}; name one with --limited-profile")
         client = self.limited[right].recording(self.client.record)
         client.sender = f"without the right to {right}"
+        if not self.trusts_limited and not self._is_refused(right, client):
+            raise NotTried(
+                f"no request was refused to this credential only for want of the right to {right}: it has the right, it"
+                " lacks others too, or the platform does not know the right"
+            )
         return client
+
+    def _is_refused(self, right: str, client: S3Client) -> bool:
+        """Return whether the platform refuses this client a request only for want of the right.
+
+        The client may send a similar request that does not need the right.
+        """
+
+        def put() -> Answer:
+            return self.put(client=client)[0]
+
+        def lengthen() -> Answer:
+            return self.set_retention(self.locked(), self.lock(seconds=2 * LOCK_SECONDS), client=client)
+
+        # of each right: a similar request that does not need it, and one that does
+        pairs: Mapping[str, tuple[tuple[Callable[[], Answer], Callable[[], Answer]], ...]] = {
+            "bypass": (
+                (
+                    lambda: self.delete(self.stored(), client=client),
+                    lambda: self.delete(self.locked(), bypass=True, client=client),
+                ),
+                (lengthen, lambda: self.set_retention(self.locked(), None, bypass=True, client=client)),
+            ),
+            "retention": (
+                (put, lambda: self.set_retention(self.stored(), self.lock(), client=client)),
+                (put, lambda: self.put(lock=self.lock(), client=client)[0]),
+            ),
+            "hold": (
+                (put, lambda: self.set_hold(self.stored(), "ON", client=client)),
+                (put, lambda: self.set_hold(self.stored(hold="ON"), "OFF", client=client)),
+                (put, lambda: self.put(hold="ON", client=client)[0]),
+            ),
+            "delete": ((put, lambda: self.delete(self.stored(), client=client)),),
+        }
+        return any(similar().ok and needing().refused for similar, needing in pairs[right])
 
     def unrecorded(self) -> S3Client:
         """Return a client for so many requests that the evidence leaves them out. No script can show what they do."""
@@ -435,9 +476,9 @@ class Case(CheckRun):
         return max(self.severity, "S3", key=severity_rank)
 
     def control(self, client: S3Client | None = None) -> None:
-        """Check that this credential can delete an unlocked version. Raises Inconclusive.
+        """Check that this credential can delete an unlocked version; if not, its refused deletes prove nothing.
 
-        If it cannot, its refused deletes prove nothing.
+        Raises Inconclusive or NotTried, as ``failed_control`` says.
         """
         used = client or self.client
         if id(used.credentials) in self._controlled:
@@ -445,10 +486,13 @@ class Case(CheckRun):
         version = self.stored()
         answer = self.delete(version, client=used)
         if not answer.ok or self.state(version).body is not None:
-            raise Inconclusive(
-                f"the control failed: this credential cannot delete an unlocked version either ({answer})"
-            )
+            raise self.failed_control(f"this credential cannot delete an unlocked version either ({answer})", used)
         self._controlled.add(id(used.credentials))
+
+    def failed_control(self, words: str, client: S3Client) -> CheckEnded:
+        """Return how a check ends whose control failed: NotTried if the user named a credential that lacks more."""
+        kind = NotTried if client.sender and not self.trusts_limited else Inconclusive
+        return kind(f"the control failed: {words}")
 
     def control_bypass(self) -> None:
         """Note if the bypass header does not delete a version under GOVERNANCE: other refusals then prove less."""
@@ -474,11 +518,13 @@ def starter(
     limited: Mapping[str, S3Client],
     make_bucket: MakeBucket,
     clock_offset_seconds: float,
+    trusts_limited: bool = True,
 ) -> Callable[[str], Case]:
     """Return the function that starts a check, with a record of its own. The arguments are those of a case."""
     return lambda identifier: Case(
-        identifier, client.recording([]), bucket, may_use_compliance, limited, make_bucket, clock_offset_seconds
-    )
+        identifier, client.recording([]), bucket, may_use_compliance, limited, make_bucket, clock_offset_seconds,
+        trusts_limited,
+    )  # fmt: skip
 
 
 def lock_headers(lock: ObjectLock | None, hold: str | None) -> Headers:

@@ -36,7 +36,7 @@ from archiver.worm.platforms.s3 import LimitedClients, S3UnderTest, reached
 from archiver.worm.platforms.tsm import CLASSES, OTHER_NODE, TsmUnderTest
 from archiver.worm.platforms.under_test import UnderTest, WormRun
 from archiver.worm.repeats.restart import restart_of
-from archiver.worm.requests.limited import BYPASS, DELETE, HOLD, RETENTION, lacking_all, limited_clients
+from archiver.worm.requests.limited import RIGHTS, limited_clients
 from archiver.worm.suite import CheckResult, Round
 from backends.base import RemovalReport
 from backends.s3 import S3Backend, S3Options
@@ -61,7 +61,7 @@ from results.worm.findings import (
 from results.worm.judgement import ConformanceJudgement, judge
 
 # Credentials that the embedded store makes, by the right that each lacks.
-_OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in (BYPASS, RETENTION, HOLD, DELETE)}
+_OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in RIGHTS}
 
 
 @click.group(invoke_without_command=True)
@@ -78,7 +78,10 @@ _OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in (BYPASS, 
 @credential_options
 @route_options
 @click.option(
-    "--limited-profile", help="AWS profile without the rights to bypass, to set retention or holds, and to delete."
+    "--limited-profile",
+    "limited_profiles",
+    metavar="RIGHT=PROFILE,...",
+    help="AWS profiles that lack one right each and have the others: bypass, retention, hold, delete.",
 )
 @click.option(
     "--compliance",
@@ -111,7 +114,7 @@ def worm(
     /,
     platforms: Sequence[str],
     endpoint: str | None,
-    limited_profile: str | None,
+    limited_profiles: str | None,
     compliance: bool,
     accepts_server_clock: bool,
     ids: Sequence[str],
@@ -142,6 +145,7 @@ def worm(
     chosen = _chosen(ids)
     excused = read_expected(expected, catalogue()) if expected is not None else {}
     baselines = read_baselines(find_run(against)) if against is not None else None
+    limited = _profiles(limited_profiles) if limited_profiles is not None else None
     if platforms and endpoint:
         raise UsageError("--platform starts a platform; --endpoint names one that runs already; choose one of them")
     s3 = S3Options(endpoints=(endpoint,) if endpoint else (), **access)
@@ -153,7 +157,7 @@ def worm(
         command_line=["archiver", *sys.argv[1:]],
         expected=[msgspec.structs.asdict(each) for each in excused.values()],
     )
-    outcomes = [check_platform(name, options, s3, limited_profile) for name in platforms or (None,)]
+    outcomes = [check_platform(name, options, s3, limited) for name in platforms or (None,)]
     runs = [read_run(outcome.database) for outcome in outcomes]
     judged = [judge(recorded.run, recorded.checks, len(runs), baselines) for recorded in runs]
     if as_json:
@@ -171,10 +175,10 @@ worm.add_command(reproduce)
 
 
 def check_platform(
-    platform: str | None, options: WormOptions, s3: S3Options, limited_profile: str | None = None
+    platform: str | None, options: WormOptions, s3: S3Options, limited_profiles: Mapping[str, str] | None = None
 ) -> WormOutcome:
     """Carry out the chosen checks on a platform that is started for it; None: on the one that ``s3`` reaches, or on the
-    embedded store.
+    embedded store. ``limited_profiles`` are the user's, by the right that they lack.
     """
     platform_options = PlatformOptions(
         s3,
@@ -188,27 +192,43 @@ def check_platform(
         assert isinstance(backend, S3Backend)
         profile = reached(backend, accepts_server_clock=options.accepts_server_clock)
         run = WormRun(new_run_id(), ledger, profile, hosted.platform if hosted is not None else None)
-        limited, may_use_compliance = _limited(hosted, limited_profile), options.compliance or hosted is not None
+        limited, may_use_compliance = _limited(hosted, limited_profiles), options.compliance or hosted is not None
         platforms: list[UnderTest] = [S3UnderTest(run, backend, limited, restart_of(hosted), may_use_compliance)]
         platforms += [TsmUnderTest(run, hosted.process)] if isinstance(hosted, EmbeddedStore) else []
         return conduct(run, platforms, options, _print_verdict)
 
 
-def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedClients:
+def _limited(hosted: HostedStore | None, profiles: Mapping[str, str] | None) -> LimitedClients:
     """Return credentials with fewer rights: the user's, or those that an embedded platform makes.
 
     The command creates no account on another owner's platform without consent.
     """
     own: Mapping[str, Credentials] | None = None
-    if profile is not None:
-        own = lacking_all(FoundCredentials(profile).current())
+    if profiles is not None:
+        own = {right: FoundCredentials(profile).current() for right, profile in profiles.items()}
     elif isinstance(hosted, EmbeddedStore):
         store = hosted.process.credentials
         names = {right: text.partition(":")[0] for right, text in _OF_EMBEDDED.items()}
         own = {
             right: Credentials(store[name].access_key, store[name].secret_key, None) for right, name in names.items()
         }
-    return partial(limited_clients, hosted.platform if hosted is not None else "", given=own)
+    platform = hosted.platform if hosted is not None else ""
+    return partial(limited_clients, platform, given=own, are_trusted=profiles is None)
+
+
+def _profiles(text: str) -> dict[str, str]:
+    """Parse ``bypass=clerk,hold=auditor``: AWS profiles by the right that they lack. Raises UsageError."""
+    pairs = [word.strip().partition("=") for word in text.split(",")]
+    for right, _, profile in pairs:
+        if right not in RIGHTS or not profile:
+            raise UsageError(
+                f"--limited-profile {text}: write RIGHT=PROFILE, or several separated by commas; each profile lacks "
+                f"one right and has the others; rights are {', '.join(RIGHTS)}"
+            )
+    found = {right: profile for right, _, profile in pairs}
+    if len(found) < len(pairs):
+        raise UsageError(f"--limited-profile {text}: a right is named twice")
+    return found
 
 
 def _print_verdict(result: CheckResult) -> None:

@@ -51,7 +51,7 @@ def _may_extend(case: Case, client: S3Client) -> None:
     longer = ObjectLock(lock.mode, lock.until + timedelta(seconds=5))
     answer = case.set_retention(version, longer, client=client)
     if not answer.ok or not same_instant(case.state(version).until, longer.until):
-        raise Inconclusive(f"the control failed: this credential cannot make a lock longer either ({answer})")
+        raise case.failed_control(f"this credential cannot make a lock longer either ({answer})", client)
 
 
 def _refused_delete(case: Case, client: S3Client, who: str) -> None:
@@ -105,6 +105,7 @@ def _refused_compliance(case: Case, client: S3Client) -> None:
     if after.mode == COMPLIANCE:
         raise Failed(f"{what}: {words_of(before)} became {words_of(after)}", "S3")  # a stronger lock
     case.must_keep(version, before, answer, what, "403 AccessDenied")
+    _may_extend(case, client)
 
 
 @check("GOV-04")
@@ -255,7 +256,7 @@ def lock_without_permission(case: Case) -> None:
 def _refused_lock(case: Case, client: S3Client, bucket: str) -> None:
     answer, version = case.put(bucket=bucket, client=client)
     if not answer.ok:
-        raise Inconclusive(f"the control failed: this credential cannot PUT without a lock either ({answer})")
+        raise case.failed_control(f"this credential cannot PUT without a lock either ({answer})", client)
     _may_not_lock(case, client)
     lock = case.lock()
     answer, version = case.put(bucket=bucket, lock=lock, client=client)
@@ -281,7 +282,7 @@ def _may_not_lock(case: Case, client: S3Client) -> None:
     version = case.stored()
     answer = case.set_retention(version, case.lock(), client=client)
     if answer.status != 403 or case.state(version).mode is not None:
-        raise Inconclusive(f"the control failed: PutObjectRetention by this credential was answered {answer}")
+        raise case.failed_control(f"PutObjectRetention by this credential was answered {answer}", client)
 
 
 def _stamped(case: Case, client: S3Client, bucket: str) -> None:

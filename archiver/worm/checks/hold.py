@@ -458,6 +458,7 @@ def malformed_event_hold(case: Case) -> None:
 @check("EVH-08")
 def event_hold_without_the_right(case: Case) -> None:
     limited = case.without_right("retention")
+    case.control(limited)
     version = _event_held(case)
     plain = case.stored()
 

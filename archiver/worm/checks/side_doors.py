@@ -196,7 +196,7 @@ def _try_without_right(case: Case) -> None:
     client = case.without_right("delete")
     answer, version = case.put(client=client)
     if not answer.ok or case.state(version).body is None:
-        raise Inconclusive(f"the control failed: this credential cannot store anything either ({answer})")
+        raise case.failed_control(f"this credential cannot store anything either ({answer})", client)
     _try_to_delete(case, client)
 
 

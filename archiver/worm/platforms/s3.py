@@ -63,8 +63,12 @@ class S3UnderTest(UnderTest):
                 nothing = Retention(RetentionMode.NONE, None, None)
                 self.backend.check_rule(bucket, RunPlan(self.run.id, nothing, archives_unlocked=True))
                 offset = self.run.profile.server_clock_offset_seconds or 0.0
+                start = starter(
+                    client, bucket, self.may_use_compliance, fewer_rights.clients, self.make_bucket, offset,
+                    fewer_rights.are_trusted,
+                )  # fmt: skip
                 yield Suite(
-                    starter(client, bucket, self.may_use_compliance, fewer_rights.clients, self.make_bucket, offset),
+                    start,
                     load=lambda: BackgroundLoad(order_for(self.backend, self.make_bucket(client, True), self.run.id)),
                     restart=self.restart,
                 )

@@ -30,6 +30,7 @@ BYPASS, RETENTION, HOLD, DELETE = "bypass", "retention", "hold", "delete"
 BYPASS_DENIED = "bypass denied"  # allows every action and denies the bypass explicitly
 SEE_RETENTION = "see retention"
 NOTHING = "nothing"
+RIGHTS = (BYPASS, RETENTION, HOLD, DELETE)  # those for which a user can name a credential that lacks them
 
 _ACTIONS_OF: Mapping[str, tuple[str, ...]] = {
     BYPASS: ("s3:BypassGovernanceRetention",),
@@ -48,10 +49,14 @@ _ROLE_SECONDS = 3600
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """A client for each right that it lacks. ``open_bucket`` is called for each new bucket and grants them access."""
+    """A client for each right that it lacks. ``open_bucket`` is called for each new bucket and grants them access.
+
+    ``are_trusted``: Archiver made the credentials, and knows that they lack the right.
+    """
 
     clients: Mapping[str, S3Client]
     open_bucket: Callable[[str], None] = field(default=lambda bucket: None)
+    are_trusted: bool = True
 
 
 @contextmanager
@@ -60,18 +65,19 @@ def limited_clients(
     client: S3Client,
     *,
     given: Mapping[str, Credentials] | None = None,
+    are_trusted: bool = True,
     role: str | None = None,
 ) -> Iterator[Limited]:
     """Yield clients that lack a right each, for the length of the block.
 
-    ``given`` has credentials by the right that they lack, such as those of the embedded store. ``role`` is the ARN of a
-    role that ``client`` may assume. Without either, Ceph RGW, MinIO, SeaweedFS and versitygw create credentials; other
-    platforms have none.
+    ``given`` has credentials by the right that they lack: those of the embedded store, or, without ``are_trusted``,
+    those that the user named. ``role`` is the ARN of a role that ``client`` may assume. Without either, Ceph RGW,
+    MinIO, SeaweedFS and versitygw create credentials; other platforms have none.
 
     Raises PlatformError if the platform refuses to create them.
     """
     if given is not None:
-        yield Limited(_clients(client, given))
+        yield Limited(_clients(client, given), are_trusted=are_trusted)
     elif role is not None:
         yield Limited(_clients(client, _assumed(client, role)))
     elif platform == "minio":
@@ -87,11 +93,6 @@ def limited_clients(
             yield Limited(_clients(client, gateway_users), lambda bucket: _grant_access(client, bucket, principals))
     else:
         yield Limited({})
-
-
-def lacking_all(credentials: Credentials) -> Mapping[str, Credentials]:
-    """Return one credential for every right: it lacks all of them."""
-    return dict.fromkeys((BYPASS, RETENTION, HOLD, DELETE), credentials)
 
 
 def _clients(client: S3Client, credentials: Mapping[str, Credentials]) -> dict[str, S3Client]:

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from archiver.worm import checks
 from archiver.worm.case import starter
 from archiver.worm.requests.exchange import S3Client
-from archiver.worm.requests.limited import BYPASS, DELETE, HOLD, RETENTION, limited_clients
+from archiver.worm.requests.limited import RIGHTS, limited_clients
 from archiver.worm.suite import CheckResult, Suite
 from archiver.worm.verdict import CheckVerdict
 from backends.embedded import process
 from backends.s3.control import Credentials
 
-RIGHTS = (BYPASS, RETENTION, HOLD, DELETE)
 checks.load()
 
 

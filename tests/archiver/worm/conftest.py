@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from archiver.worm.requests.limited import RIGHTS
 from backends.embedded import process
-from tests.archiver.worm.checked_platform import RIGHTS
 
 
 @pytest.fixture(scope="module")
