@@ -56,7 +56,7 @@ class CheckRun:
         """Run every part of a check, also after one has failed, and raise the worst result.
 
         The exception names all parts with that result. If any part could be judged, parts that the platform does not
-        offer, or that were not tried, are only noted.
+        offer, or that were not tried, are only noted; the check then passes only if the platform offers every part.
         """
         ends: list[tuple[str, CheckEnded]] = []
         for name, part in parts:

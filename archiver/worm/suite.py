@@ -98,6 +98,8 @@ class Suite:
         seconds = time.monotonic() - clock
         if verdict is CheckVerdict.PASS and case.deviations:
             verdict = CheckVerdict.DEVIATION
+        elif verdict is CheckVerdict.PASS and case.findings(CheckVerdict.NOT_OFFERED):
+            verdict = CheckVerdict.NOT_OFFERED  # of a part; nothing is known about it
         case.tidy()
         words = "; ".join(part for part in (reason, *dict.fromkeys(case.deviations), *case.notes) if part)
         found = case.findings(verdict)

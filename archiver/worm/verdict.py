@@ -20,7 +20,7 @@ class CheckVerdict(StrEnum):
     PASS = "PASS"
     DEVIATION = "DEVIATION"  # the state is right, but the answer is not the expected one
     FAIL = "FAIL"
-    NOT_OFFERED = "NOT OFFERED"  # the platform lacks the feature that the check tests
+    NOT_OFFERED = "NOT OFFERED"  # the platform lacks the feature that the check, or a part of it, tests
     NOT_TRIED = "NOT TRIED"  # needs a credential, an operator or days that this run lacks
     INCONCLUSIVE = "INCONCLUSIVE"  # tried, but no conclusion is possible
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from archiver.worm import checks
-from archiver.worm.case import LOCKING_FAR, Case, instant_of
+from archiver.worm.case import LOCKING_FAR, Case, instant_of, md5_of
 from archiver.worm.catalogue import catalogue
 from archiver.worm.checks import CHECKS, races
 from archiver.worm.platforms.s3 import LOCKED_SECONDS_MAX, locked_seconds_max
@@ -32,7 +32,7 @@ WAITS = {
 }  # fmt: skip
 LONG = {"BAT-03", "LH-10", "VER-04", "VER-05"}  # checks with a thousand objects or more
 LONG_RACES = {each for each in S3_IDS if each.startswith("RAC-")} - {"RAC-07", "RAC-09", "RAC-11"}
-NOT_OFFERED = {"ING-15", "SID-02", "SID-05"}
+NOT_OFFERED = {"ING-15", "OVR-09", "OVR-11", "SID-02", "SID-05"}
 NOT_TRIED = {"DFT-07", "GOV-09", "GOV-10", "RAC-09"} | {each for each in S3_IDS if each not in CHECKS}
 
 
@@ -196,6 +196,17 @@ def test_an_error_of_the_server_is_inconclusive_and_no_refusal(platform: Platfor
     ids = ["BAT-01", "DEL-01", "DEL-02", "DEL-04", "DEL-10", "DEL-12", "GOV-02", "LH-01", "LH-07", "RET-08", "RET-10"]
     results = platform.lied_about(lie, ids)
     assert of(CheckVerdict.INCONCLUSIVE, results.values()) == set(ids), reasons(results.values())
+
+
+def test_check_does_not_pass_over_a_part_that_is_not_offered(platform: Platform) -> None:
+    def ignores_sha1(asked: Asked, _: Store) -> Answer:
+        headers = {name: value for name, value in asked.headers.items() if name != "x-amz-checksum-sha1"}
+        has_it = asked.is_put and len(headers) < len(asked.headers)
+        return asked.changed({**headers, "content-md5": md5_of(asked.body)}) if has_it else asked.pass_on()
+
+    results = platform.lied_about(ignores_sha1, ["ING-08"])
+    assert results["ING-08"].verdict is CheckVerdict.NOT_OFFERED, reasons(results.values())
+    assert "sha1: NOT OFFERED: x-amz-checksum-sha1 is not known" in results["ING-08"].reason
 
 
 def test_a_refusal_proves_nothing_where_nothing_can_be_deleted(platform: Platform) -> None:
