@@ -30,6 +30,8 @@ _NO_BYPASS: dict[str, Headers] = {
     "0": ((_HEADER, "0"),),
     "yes": ((_HEADER, "yes"),),
     "empty": ((_HEADER, ""),),
+}
+_TWICE: dict[str, Headers] = {  # it says both, and the caller has the right: to obey either is only a deviation
     "false and true": ((_HEADER, "false"), (_HEADER, "true")),
     "true and false": ((_HEADER, "true"), (_HEADER, "false")),
 }
@@ -145,6 +147,7 @@ def bypass_by_other_words(case: Case) -> None:
     case.try_all(
         *((f"delete with {words}", partial(_delete_with, case, words)) for words in _NO_BYPASS),
         *((f"shorten with {words}", partial(_shorten_with, case, words)) for words in _NO_BYPASS),
+        *((f"delete with {words}", partial(_delete_with_two, case, words)) for words in _TWICE),
     )
 
 
@@ -155,6 +158,15 @@ def _delete_with(case: Case, words: str) -> None:
         case.must_refuse_delete(version, answer, f"deleting with the bypass header {words}")
     except Failed as failed:  # the caller could have deleted the record in another way
         raise Failed(f"{failed}, by a credential that has the right to bypass", "S2", failed.answers) from failed
+
+
+def _delete_with_two(case: Case, words: str) -> None:
+    version = case.locked()
+    answer = case.delete(version, headers=_TWICE[words])
+    if answer.ok and case.state(version).body is None:
+        case.deviate(f"deleting with the bypass header {words} was answered {answer}; {case.expected('403')}", answer)
+    else:
+        case.must_refuse_delete(version, answer, f"deleting with the bypass header {words}")
 
 
 def _shorten_with(case: Case, words: str) -> None:

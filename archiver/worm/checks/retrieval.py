@@ -284,9 +284,16 @@ def ids_and_times_of_many_versions(case: Case) -> None:
             kept.append(version.id)
     case.notes.append(f"{len(ids)} PUTs one after another, {len(ids) - len(kept)} of the versions were deleted")
     at = {entry.id: entry.at for page in versions(case, case.bucket, stem) for entry in page}
-    known = [(each, moment) for each in kept if (moment := at.get(each)) is not None]
+    if unlisted := [each for each in kept if each not in at]:
+        read = case.state(Version(case.bucket, f"{stem}{ids[unlisted[0]] % PUT_KEYS}", unlisted[0], b""))
+        left = "which can be read by its id" if read.body is not None else "which cannot be read by its id either"
+        raise Failed(
+            f"of {len(kept)} acknowledged versions {len(unlisted)} are not in the list, such as {unlisted[0]}, {left}",
+            "S1" if read.body is None else "S3",
+        )
+    known = [(each, moment) for each in kept if (moment := at[each]) is not None]
     if len(known) < len(kept):
-        raise Inconclusive(f"of {len(kept)} versions {len(kept) - len(known)} are not in the list, or have no time")
+        raise Inconclusive(f"of {len(kept)} versions {len(kept) - len(known)} have no time in the list")
     for (before, earlier), (after, later) in pairwise(known):
         if later < earlier:
             raise Failed(f"version {after} was created after {before}, but {iso(later)} is before {iso(earlier)}")

@@ -1011,6 +1011,38 @@ def lists_no_markers(asked: Asked, _: Store) -> Answer:
     return answer
 
 
+def lists_half_of_many_versions(asked: Asked, _: Store) -> Answer:
+    answer = asked.pass_on()
+    if "versions" not in asked.query or b"VER-05" not in answer.body:
+        return answer
+    parts = answer.body.split(b"<Version>")
+    return replace(answer, body=b"<Version>".join(parts[: len(parts) // 2]) + b"</ListVersionsResult>")
+
+
+def loses_the_versions_of_a_key(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    if asked.is_put and asked.body == b"one of many" and answer.version_id and asked.key.endswith("/1"):
+        store.destroy(asked.version._replace(id=answer.version_id))
+    return answer
+
+
+def obeys_the_last_of_two_headers(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    says_both = asked.is_delete and answer.status == 403 and asked.headers.get(BYPASS) == "true"
+    is_root = asked.client.credentials == store.owner.client.credentials
+    return store.owner.delete(asked.version, bypass=True) if says_both and is_root else answer
+
+
+def forgets_metadata_when_it_locks(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    named = asked.version._replace(body=b"")
+    if asked.sets("retention") and answer.ok:
+        store.told[named] = True
+    if asked.is_read and answer.ok and named in store.told:
+        return replace(answer, headers={k: v for k, v in answer.headers.items() if not k.startswith("x-amz-meta-")})
+    return answer
+
+
 def gives_ids_twice(asked: Asked, store: Store) -> Answer:
     answer = asked.pass_on()
     if asked.is_put and answer.ok and asked.body == b"one of many":
@@ -1288,8 +1320,8 @@ LIES: list[tuple[Lie, str, str]] = [
     (lets_everybody_lift_holds, "LH", "LH-09"),
     (shows_no_hold, "ING-01 ING-02 ING-14 VER-07", "ING-02"),
     (takes_any_word_for_the_bypass, "GOV", "GOV-05"),
-    (lets_everybody_bypass, "GOV BAT-08", "GOV-02 GOV-03 GOV-05 GOV-06"),
-    (lets_everybody_shorten, "GOV", "GOV-03 GOV-05"),
+    (lets_everybody_bypass, "GOV BAT-08", "GOV-02 GOV-03 GOV-06"),
+    (lets_everybody_shorten, "GOV", "GOV-03"),
     (shortens_by_any_word_for_the_bypass, "GOV", "GOV-05"),
     (lets_nobody_bypass, "GOV RET-11 RET-09", "GOV-04 GOV-06 RET-09 RET-11"),
     (drops_the_lock_of_whom_it_does_not_let_lock, "GOV LH-09", "GOV-08 LH-09"),
@@ -1458,6 +1490,9 @@ def test_severity_of_shortened_date_depends_on_the_amount(
         (drops_the_lock_of_whom_it_does_not_let_lock, "GOV-08", "S2"),
         (keeps_no_bytes_of_folders, "BAT-06", "S3"),
         (keeps_nothing_under_a_copy, "OVR-03", "S1"),
+        (forgets_metadata_when_it_locks, "RET-17", "S1"),
+        (lists_half_of_many_versions, "VER-05", "S3"),
+        (loses_the_versions_of_a_key, "VER-05", "S1"),
     ],
 )
 def test_severity_depends_on_what_happened_to_the_record(
@@ -1510,6 +1545,12 @@ def test_batch_check_skips_a_key_that_is_not_shown_as_locked(platform: Platform)
     [result] = platform.results(shows_no_lock_by_the_id_null, "BAT-06")
     assert "a key that ends in '/' is not shown with its bytes and its lock; see ING-14" in result.reason
     assert result.verdict is not CheckVerdict.FAIL, result.reason
+
+
+def test_two_bypass_headers_that_differ_are_a_deviation_for_who_has_the_right(platform: Platform) -> None:
+    [result] = platform.results(obeys_the_last_of_two_headers, "GOV-05")
+    assert result.verdict is CheckVerdict.DEVIATION, result.reason
+    assert "deleting with the bypass header false and true was answered 204" in result.reason
 
 
 def test_check_is_inconclusive_if_limited_credential_may_lock(platform: Platform) -> None:
