@@ -89,7 +89,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
         },
         default_retention: {"APART_SECONDS": 2.2},
         overwrite: {"_DATE_SECONDS": 0.0},
-        races: {"PAIRS": 30, "PAIRS_MET_MIN": 1, "SETTLED_SECONDS": 0.0},
+        races: {"PAIRS": 60, "RATE_MAX": 0.15, "SETTLED_SECONDS": 0.0},
         retrieval: {"PAGE_ENTRIES_MAX": 20, "PUTS": 30, "CLOCK_SECONDS": 1.1},
         side_doors: {"WATCHED_SECONDS": 0.1},
     }  # fmt: skip
@@ -1607,7 +1607,8 @@ def test_date_without_a_zone_taken_as_utc_passes(platform: Platform) -> None:
 def test_race_result_counts_each_end_state_and_quotes_the_worst(platform: Platform) -> None:
     [result] = platform.results(does_each_in_turn, "RAC-01")
     counted = re.search(
-        r"explains (\d+) of \d+ pairs: (\d+) gone .+\(S1\), (\d+) there without .+\(S2\), (\d+) there and locked .+"
+        r"explains (\d+) of \d+ pairs, a rate of .+ \(95%\): (\d+) gone .+\(S1\), (\d+) there without .+\(S2\), "
+        r"(\d+) there and locked .+"
         r"\(S3\); one of the worst: .*: nothing: it is gone; ",
         result.reason,
     )
@@ -1615,6 +1616,26 @@ def test_race_result_counts_each_end_state_and_quotes_the_worst(platform: Platfo
     every, *each = map(int, counted.groups())
     assert every == sum(each)
     assert result.severity == "S1"
+
+
+def test_race_without_enough_pairs_is_not_shown(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(races, "RATE_MAX", 0.005)
+    monkeypatch.setattr(races, "PAIRS", 10)
+    [result] = platform.results(lambda asked, _: asked.pass_on(), "RAC-05")
+    assert result.verdict is CheckVerdict.INCONCLUSIVE, result.reason
+    assert re.match(r"not shown: none of \d+ overlapping pairs failed, a rate of 0\.00% to \d+", result.reason)
+
+
+def test_failed_race_names_its_rate_with_an_interval(platform: Platform) -> None:
+    [result] = platform.results(looks_before_it_deletes, "RAC-01")
+    assert re.search(r"explains \d+ of \d+ pairs, a rate of [\d.]+% to [\d.]+% \(95%\): ", result.reason), result.reason
+
+
+@pytest.mark.parametrize(
+    ("failed", "tried", "low", "high"), [(0, 0, 0.0, 1.0), (0, 100, 0.0, 0.0370), (5, 100, 0.0215, 0.1118)]
+)
+def test_interval_of_a_rate_is_that_of_wilson(failed: int, tried: int, low: float, high: float) -> None:
+    assert races.rate_interval(failed, tried) == pytest.approx((low, high), abs=5e-5)
 
 
 def test_version_that_appears_late_is_not_reported_as_gone(platform: Platform) -> None:

@@ -59,7 +59,7 @@ def platform(checked_store: process.StoreProcess) -> Platform:
 def shorten_races(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limit a race to 20 pairs of requests, of which one must overlap."""
     monkeypatch.setattr(races, "PAIRS", 20)
-    monkeypatch.setattr(races, "PAIRS_MET_MIN", 1)
+    monkeypatch.setattr(races, "RATE_MAX", 0.9)
 
 
 @pytest.fixture(scope="module")
