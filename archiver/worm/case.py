@@ -20,6 +20,7 @@ from xml.sax.saxutils import escape
 from archiver.worm.catalogue import expectation, severity_rank
 from archiver.worm.check_run import CheckRun
 from archiver.worm.requests.exchange import Answer, Headers, RecordedExchange, S3Client
+from archiver.worm.requests.limited import described
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotOffered, NotTried
 
 GOVERNANCE, COMPLIANCE = "GOVERNANCE", "COMPLIANCE"
@@ -130,7 +131,7 @@ class Case(CheckRun):
         if right not in self.limited:
             raise NotTried(f"needs a credential without the right to {right}; name one with --limited-profile")
         client = self.limited[right].recording(self.client.record)
-        client.sender = f"without the right to {right}"
+        client.sender = described(right)
         if not self.trusts_limited and not self._is_refused(right, client):
             raise NotTried(
                 f"no request was refused to this credential only for want of the right to {right}: it has the right, it"

@@ -59,16 +59,14 @@ def put_with_retention(case: Case) -> None:
     case.must_allow(answer, "PUT with a retention")
     version = with_id(case, version)
     query = (("versionId", version.id),)
-    shown = {
-        name: _lock_in_headers(case.client.send(name, version.bucket, version.key, query=query))
-        for name in ("HEAD", "GET")
-    }
+    answers = {name: case.client.send(name, version.bucket, version.key, query=query) for name in ("HEAD", "GET")}
+    shown = {name: _lock_in_headers(answer) for name, answer in answers.items()}
     shown["GetObjectRetention"] = case.retention_of(version)
     requested = f"{lock.mode} until {iso(lock.until)}"
     for name, found in shown.items():
         if found is not None and (found.mode != lock.mode or not same_instant(found.until, lock.until)):
             raise Failed(f"stored with {requested}; {name} shows {found.mode} until {iso(found.until)}")
-    _deviate_if_silent(case, f"stored with {requested}", shown)
+    _deviate_if_silent(case, f"stored with {requested}", shown, answers)
     inexact = [f"{name} {iso(found.until)}" for name, found in shown.items() if found and found.until != lock.until]
     if inexact:
         case.notes.append(f"requested {requested}, shown as " + ", ".join(inexact))
@@ -81,24 +79,23 @@ def put_with_hold(case: Case) -> None:
     version = with_id(case, version)
     query = (("versionId", version.id),)
     answer = case.client.send("GET", version.bucket, version.key, query=(("legal-hold", None), *query))
-    shown = {
-        "HEAD": case.client.send("HEAD", version.bucket, version.key, query=query).headers.get(HOLD),
-        "GET": case.client.send("GET", version.bucket, version.key, query=query).headers.get(HOLD),
-        "GetObjectLegalHold": answer.text_of("Status") or None if answer.ok else None,
-    }
+    answers = {name: case.client.send(name, version.bucket, version.key, query=query) for name in ("HEAD", "GET")}
+    shown = {name: found.headers.get(HOLD) for name, found in answers.items()}
+    shown["GetObjectLegalHold"] = answer.text_of("Status") or None if answer.ok else None
     for name, hold in shown.items():
         if hold not in ("ON", None):
             raise Failed(f"stored with a legal hold; {name} shows {hold}")
-    _deviate_if_silent(case, "stored with a legal hold", shown)
+    _deviate_if_silent(case, "stored with a legal hold", shown, answers)
 
 
-def _deviate_if_silent(case: Case, what: str, shown: Mapping[str, object]) -> None:
-    """Note a deviation if one place shows the lock and another (None) does not."""
+def _deviate_if_silent(case: Case, what: str, shown: Mapping[str, object], answers: Mapping[str, Answer]) -> None:
+    """Note a deviation if one place shows the lock and another (None) does not; ``answers`` are those of the places."""
     silent = [name for name, found in shown.items() if found is None]
     if len(silent) == len(shown):
         raise Failed(f"{what}, but no read shows it: it was silently ignored")
     if silent:
-        case.deviate(f"{what}, which {' and '.join(silent)} does not show")
+        about = [answers[name] for name in silent if name in answers]
+        case.deviate(f"{what}, which {' and '.join(silent)} does not show", *about)
 
 
 # ---- an invalid lock must not lead to an object without a lock
@@ -140,6 +137,8 @@ def _beyond_100_years(case: Case) -> None:
     version = with_id(case, version)
     try:
         _must_show(case, version, "PUT with a date beyond 100 years", lock=lock)
+    except Failed as failed:
+        raise Failed(str(failed), failed.severity, [answer]) from failed
     finally:
         case.delete(version, bypass=True)
     case.notes.append("a date beyond 100 years is accepted and kept: a limit is documented only for default rules")

@@ -51,7 +51,7 @@ RATE_OF_FEW_MAX = 0.03  # of races with fewer pairs: RAC-03 prepares all of them
 LEADS_SECONDS = (0.0, 0.0005, 0.001, 0.002, 0.004)  # by which one request precedes the other, in turn
 RACE_LOCK_SECONDS = 300.0  # longer than the check
 SETTLED_SECONDS = 2.0  # after the last pair; then the versions of unexplained pairs are read again
-BATCH_FILLERS = 50
+BATCH_FILLERS = 12
 EXPIRY_INSTANTS, EXPIRY_PAIRS = 8, 26
 EXPIRY_LEAD_SECONDS = 6.0  # time to create all versions of the first instant and of those after it
 

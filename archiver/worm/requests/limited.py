@@ -47,6 +47,13 @@ _NO_ROLE = "arn:aws:iam::000000000000:role/none"  # MinIO requires a role and ig
 _ROLE_SECONDS = 3600
 
 
+def described(right: str) -> str:
+    """Return what a credential lacks, in words, with the names of the actions."""
+    if right == BYPASS_DENIED:
+        return f"with a policy that allows everything and denies {_ACTIONS_OF[BYPASS][0]}"
+    return f"without the right to {right} ({', '.join(_ACTIONS_OF[right])})"
+
+
 @dataclass(frozen=True, slots=True)
 class Limited:
     """A client for each right that it lacks. ``open_bucket`` is called for each new bucket and grants them access.

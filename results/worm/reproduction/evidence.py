@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from archiver.values.errors import ResultsError
@@ -28,6 +28,8 @@ _VALUE_HEADERS = ("x-amz-version-id", "etag")
 _VALUE_ELEMENTS = ("UploadId", "VersionId", "ETag")
 _VALUE_CHARACTERS_MIN = 8  # the server did not generate shorter values, such as null
 _SHOWN_HEADERS = ("x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date", "x-amz-object-lock-legal-hold")
+_DESCRIPTION = ("content-type", "content-encoding", "etag", "last-modified")  # a version never changes these
+_CHECKSUM_HEADERS = tuple(f"x-amz-checksum-{kind}" for kind in ("crc32", "crc32c", "crc64nvme", "sha1", "sha256"))
 _SHOWN_ELEMENTS = ("Mode", "RetainUntilDate", "Status", "Days", "Years", "ObjectLockEnabled", "Key", "DeleteMarker")
 
 
@@ -87,8 +89,13 @@ class Request:
         names = ["Code"] if self.status >= 300 else ("Code", *_SHOWN_ELEMENTS)
         shown |= {name: ",".join(texts) for name in names if (texts := self.elements(name))}
         shown |= {name: value for name, value in self.answer_headers.items() if name.startswith("x-amz-meta-")}
-        if self.reads and self.key and "?" not in self.target.replace("?versionId=", "") and self.status < 300:
-            shown |= {name: self.answer_headers.get(name) for name in _SHOWN_HEADERS}
+        if self.status < 300 and self.key and "?" not in self.target.replace("?versionId=", ""):
+            names_of: tuple[str, ...] = _SHOWN_HEADERS if self.reads else ()
+            if self.method == "PUT" and "x-amz-version-id" not in self.answer_headers:
+                names_of = ("x-amz-version-id",)
+            if any(name.lower() == "x-amz-checksum-mode" for name, _ in self.headers):
+                names_of = (*names_of, *_CHECKSUM_HEADERS)
+            shown |= {name: self.answer_headers.get(name) for name in names_of}
         return shown
 
     def elements(self, name: str) -> list[str]:
@@ -98,9 +105,20 @@ class Request:
 
     @property
     def listed(self) -> tuple[str, str] | None:
-        """Return bucket and prefix of the keys that the request lists; None if it is not a list of a prefix."""
+        """Return bucket and prefix of the keys that the request lists; None if it is no list.
+
+        The deletion of a bucket depends on its keys as a list does.
+        """
         prefix = re.search(r"[?&]prefix=([^&]+)", self.target) if not self.key else None
-        return (self.bucket, unquote(prefix[1])) if prefix is not None else None
+        if prefix is not None:
+            return self.bucket, unquote(prefix[1])
+        is_of_all = not self.key and (self.target.endswith("?versions") or self.method == "DELETE")
+        return (self.bucket, "") if is_of_all and "?" not in self.target.replace("?versions", "") else None
+
+    @property
+    def finds_versions(self) -> bool:
+        """Return whether the request lists versions."""
+        return self.reads and not self.key and "?versions" in self.target
 
     def is_in(self, listed: Iterable[tuple[str, str]]) -> bool:
         """Return whether the request is for a key in one of these buckets, with its prefix."""
@@ -110,6 +128,14 @@ class Request:
         """Return whether target, headers or body contain one of these words."""
         text = " ".join([unquote(self.target), *(unquote(value) for _, value in self.headers)])
         return any(word in text or word.encode() in self.body for word in words)
+
+
+class Alteration(NamedTuple):
+    """Two reads of the same version that show different values of a header, which the finding names."""
+
+    earlier: Request
+    later: Request
+    header: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +148,7 @@ class Reproduction:
     attempt: Sequence[Request]  # more than one if sent at the same time
     after: Sequence[Request]  # read the state
     state_changed: bool  # the state shows the finding without the response of the attempt
+    altered: Alteration | None
 
     @property
     def requests(self) -> list[Request]:
@@ -169,21 +196,45 @@ def reproduction_of(check: CheckRecord, exchanges: Sequence[Mapping[str, Any]]) 
     before, attempt, after = chosen[:first], chosen[first : last + 1], _states(chosen[last + 1 :])
     states = {(each.method, each.target): each.shown for each in before if each.reads}
     changes_state = any(states.get((each.method, each.target), each.shown) != each.shown for each in after)
-    changed = check.verdict == "FAIL" and changes_state  # a deviation is in the answer
-    return Reproduction(check, finding, _needed(before, [*attempt, *after]), attempt, after, changed)
+    altered = _alteration(before, chosen[last + 1 :], finding) if check.verdict == "FAIL" else None
+    if altered is not None:
+        after = [altered.later]
+    changed = check.verdict == "FAIL" and (changes_state or altered is not None)  # a deviation is in the answer
+    return Reproduction(check, finding, _needed(before, [*attempt, *after]), attempt, after, changed, altered)
+
+
+def _alteration(before: Sequence[Request], after: Sequence[Request], finding: CheckFinding) -> Alteration | None:
+    """Return the first header that the finding names and that a later read of a version shows with another value."""
+    reads = {(each.method, each.target): each for each in before if each.reads}
+    pairs = [(reads[each.method, each.target], each) for each in after if (each.method, each.target) in reads]
+    named = [header for header in _DESCRIPTION if header in finding.words.lower()]
+    return next(
+        (
+            Alteration(earlier, later, header)
+            for header in named
+            for earlier, later in pairs
+            if earlier.status == later.status == 200
+            and earlier.answer_headers.get(header) != later.answer_headers.get(header)
+        ),
+        None,
+    )
 
 
 def _states(after: Sequence[Request]) -> list[Request]:
-    """Return the reads of the object or bucket that was read last, without repetitions."""
+    """Return the reads of the object or bucket that was read last, without repetitions.
+
+    Lists of keys in which these reads found their version are among them.
+    """
     if not after:
         return []
     last = after[-1]
     reads = [each for each in after if each.reads and (each.bucket, each.key) == (last.bucket, last.key)]
-    return [
+    once = [
         each
         for number, each in enumerate(reads)
         if not any((each.target, each.method, each.shown) == (b.target, b.method, b.shown) for b in reads[number + 1 :])
     ]
+    return [each for each in after if each in once or (each.finds_versions and any(o.names(each.values) for o in once))]
 
 
 def _request(position: int, document: Mapping[str, Any]) -> Request:
@@ -222,12 +273,16 @@ def _chosen(requests: Sequence[Request], first: Sequence[Request], identifier: s
 
     Raises ResultsError if one of the first is a list of too many objects.
     """
-    lists = {request.listed for request in first if request.listed is not None}
+    shared = _shared_bucket(requests)
+    lists = {request.listed for request in first if request.listed is not None and request.listed != (shared, "")}
     writes = sum(request.is_in(lists) for request in requests if not request.reads)
     if writes > _LISTED_MAX:
         raise ResultsError(f"{identifier}: a list shows it, and {writes:,} requests made what it lists")
+    if len([request for request in first if not request.reads]) > 1:  # a race, which is one of many
+        keys = {request.key for request in requests if request.key}
+        others = {key for key in keys if not any(request.names([key]) for request in first)}
+        requests = [request for request in requests if not request.names(others)]
     chosen = [request for request in requests if request in first or request.is_in(lists)]
-    shared = _shared_bucket(requests)
     size = 0
     while len(chosen) != size:
         size = len(chosen)

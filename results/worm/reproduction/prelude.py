@@ -48,12 +48,8 @@ def send(
     headers: tuple[tuple[str, str], ...] = (),
     body: str = "",
     by: botocore.session.Session | None = OWN,
-    need: str = "",
 ) -> dict[str, str]:
-    """Send a request and return the response. The credentials of ``by`` sign it.
-
-    Exits with 125 if ``need`` is given and the status has another first digit.
-    """
+    """Send a request and return the response. The credentials of ``by`` sign it."""
     if method == "PUT" and target.count("/") == 1 and "?" not in target and REGION != "us-east-1":
         body = body or LOCATION  # region of the new bucket
     request = AWSRequest(method, ENDPOINT + target, data=body.encode("latin-1"))
@@ -72,22 +68,45 @@ def send(
     for name, text in re.findall(r"<(\w+)>([^<]+)</", answer["body"]):
         answer[name] = (answer[name] + "," if name in answer else "") + html.unescape(text).strip('"')
     print(method, target.partition("X-Amz-")[0], "->", answer["status"], answer.get("Code", ""))
-    if need and answer["status"][0] != need[0]:
-        print(f"CANNOT TELL: this request must be answered {need}")
-        sys.exit(125)
     return answer
 
 
-def near(found: str | None, seen: str | None) -> bool:
+def stores(bucket: str, by: botocore.session.Session, headers: tuple[tuple[str, str], ...] = ()) -> bool:
+    """Return whether an object with these headers is stored. This is a control, and no part of the finding."""
+    key = f"/{bucket}/control-{secrets.token_hex(8)}"
+    return send("PUT", key, (("Content-MD5", md5("control")), *headers), "control", by)["status"] == "200"
+
+
+def needed(status: str, answer: dict[str, str]) -> dict[str, str]:
+    """Return the response to a request before the finding.
+
+    Exits if its status has another first digit: with 0 if the platform makes a bucket and stores a locked object, so
+    that only this request is answered otherwise than it was; else with 125.
+    """
+    if answer["status"][0] == status[0]:
+        return answer
+    bucket = f"reproduction-{secrets.token_hex(8)}"
+    lock = (("x-amz-object-lock-mode", "GOVERNANCE"), ("x-amz-object-lock-retain-until-date", date(now(), 60) + "Z"))
+    made = send("PUT", f"/{bucket}", (("x-amz-bucket-object-lock-enabled", "true"),))["status"]
+    is_answer = answer["status"] < "500" or answer["status"] == "501"
+    if is_answer and made == "200" and stores(bucket, OWN, lock):
+        print(f"NOT SEEN: before the finding a request was answered {answer['status']}, not {status}")
+        sys.exit(0)
+    print(f"CANNOT TELL: a request was answered {answer['status']}, not {status}")
+    sys.exit(125)
+
+
+def near(found: str | None, seen: str | None, seconds: float) -> bool:
     try:
-        return abs(datetime.fromisoformat(str(found)) - datetime.fromisoformat(str(seen))) < timedelta(seconds=2)
+        apart = datetime.fromisoformat(str(found)) - datetime.fromisoformat(str(seen))
     except (TypeError, ValueError):
         return False
+    return abs(apart) <= timedelta(seconds=seconds)
 
 
-def shows(answer: dict[str, str], seen: dict[str, str | None]) -> bool:
-    """Return whether a response has the recorded values. Dates may differ by two seconds."""
-    return all(answer.get(name) == value or near(answer.get(name), value) for name, value in seen.items())
+def shows(answer: dict[str, str], seen: dict[str, str | None], seconds: float = 2) -> bool:
+    """Return whether a response has the recorded values. Dates may differ by ``seconds``."""
+    return all(answer.get(name) == value or near(answer.get(name), value, seconds) for name, value in seen.items())
 
 
 def presigned(method: str, target: str, headers: tuple[tuple[str, str], ...] = ()) -> str:

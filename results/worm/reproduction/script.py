@@ -6,17 +6,18 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from urllib.parse import quote
 
 from results.worm.reproduction.evidence import Reproduction, Request
 
 _DATE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)?")
+_DAY = re.compile(r"(?<![\w/-])\d{4}-\d\d-\d\d\b(?!T)")
 _YEARS_MAX = 150  # a date further away is a constant, not relative to the run
 _KEY_ENDING = re.compile(r"((?:/|%2F)\d{3}-)[0-9a-f]{8}")  # random suffix of a check's key
 _WAIT_SECONDS_MIN = 1.0  # shorter pauses are no deliberate waits of the check
-_RACE_ATTEMPTS = 300
+_RACE_ATTEMPTS = 2000
 _RACE_SECONDS_MAX = 300
 _LINE_CHARACTERS = 110
 _CANNOT_TELL = """import os
@@ -53,7 +54,14 @@ def script_text(reproduction: Reproduction, title: str) -> str:
         f'"""{_in_docstring(title)}',
         "",
         "Needs Python 3.11 and botocore, AWS_ENDPOINT_URL, and credentials in AWS's variables or profile.",
-        *([f"LIMITED_PROFILE names a profile {' and '.join(writer.senders)}."] if writer.senders else []),
+        *(
+            [
+                f"LIMITED_PROFILE names a profile {' and '.join(writer.senders)}. It has all other rights to objects.",
+                "BUCKET may name a bucket with Object Lock in which that profile has these rights.",
+            ]
+            if writer.senders
+            else []
+        ),
         "Exit status: 1 seen again; 0 not seen; 125 cannot tell (the values that git bisect run expects).",
         "The script creates a bucket and does not delete it.",
         '"""',
@@ -96,13 +104,18 @@ class _Writer:
 
     def __init__(self, reproduction: Reproduction) -> None:
         self._of = reproduction
-        self._requests = reproduction.requests
+        limited = {each.bucket for each in reproduction.requests if each.sender and each.signature == "header"}
+        # The second profile may need rights in its bucket, so that the user can name one.
+        self._requests = [each for each in reproduction.requests if not (each.makes_bucket and each.bucket in limited)]
+        self._before = [each for each in reproduction.before if each in self._requests]
         self._start = datetime.fromtimestamp(int(self._requests[0].at), UTC)
         self._buckets = {name: f"bucket{number}" for number, name in enumerate(_buckets(self._requests), 1)}
         self._made = {each.bucket for each in self._requests if each.makes_bucket}
         self._values: dict[str, str] = {}  # server-generated value -> variable
         self._bodies: dict[str, str] = {}  # hash of a body -> variable
         self._dates: dict[str, str] = {}  # expression of a date -> variable
+        sent = [text for each in self._requests for text in (*dict(each.headers).values(), each.body.decode("latin-1"))]
+        self._days = {day for text in sent for day in _DAY.findall(text)}  # dates without a time
 
     @property
     def senders(self) -> list[str]:
@@ -122,8 +135,18 @@ class _Writer:
                 inside.append(f'{variable} = f"reproduction-{{n}}-{variable}"')
                 continue
             lock = '(("x-amz-bucket-object-lock-enabled", "true"),)'
-            outside.append(f'{variable} = f"reproduction-{{secrets.token_hex(8)}}"')
-            outside.append(f'send("PUT", f"/{{{variable}}}", {lock}, need="200")')
+            if self.senders:
+                outside.append(f'{variable} = os.environ.get("BUCKET", "")')
+                outside.append(f"if not {variable}:")
+            indent = "    " if self.senders else ""
+            outside.append(f'{indent}{variable} = f"reproduction-{{secrets.token_hex(8)}}"')
+            outside.append(f'{indent}needed("200", send("PUT", f"/{{{variable}}}", {lock}))')
+            if self.senders:
+                outside.append(f"if not stores({variable}, LIMITED):")
+                outside.append(
+                    '    print("CANNOT TELL: LIMITED_PROFILE may not PUT here; let BUCKET name a bucket where it may")'
+                )
+                outside.append("    sys.exit(125)")
         inside += [f"{variable} = {expression}" for expression, variable in self._dates.items()]
         return [*outside, "", "", "def attempt() -> bool:", *(f"    {line}" for line in [*inside, *steps])]
 
@@ -133,7 +156,7 @@ class _Writer:
         together: list[list[str]] = []
         is_race = len(self._of.attempt) > 1
         for number, request in enumerate(self._requests, 1):
-            prepares, attempts = number <= len(self._of.before), request in self._of.attempt
+            prepares, attempts = number <= len(self._before), request in self._of.attempt
             lines += self._wait(number)
             call = self._call(request, self._body(request, number, lines), need=prepares)
             if is_race and attempts:
@@ -149,13 +172,26 @@ class _Writer:
                                  for each, request in zip(numbers, self._of.attempt, strict=True)]  # fmt: skip
                 continue
             lines += [f"a{number} = {call[0]}", *call[1:], *self._saved(request, number)]
-            if not prepares and not (attempts and self._of.state_changed):
-                decisive.append(f"shows(a{number}, {self._shown(request)})")
+            only_finds = request.finds_versions and request is not self._requests[-1]
+            if not prepares and not only_finds and not (attempts and self._of.state_changed):
+                exactly = ", 0" if self._shows_sent_dates(number) else ""
+                decisive.append(f"shows(a{number}, {self._shown(request)}{exactly})")
+        if (altered := self._of.altered) is not None:
+            earlier, later = (self._requests.index(each) + 1 for each in (altered.earlier, altered.later))
+            decisive.append(f'a{earlier}.get("{altered.header}") != a{later}.get("{altered.header}")')
         return [*lines, "return (", *(f"    {each} and" for each in decisive[:-1]), f"    {decisive[-1]}", ")"]
 
     def _wait(self, number: int) -> list[str]:
-        """Return the line that waits as long as the check waited before this request; empty if it did not wait."""
+        """Return the line that waits as long as the check waited before this request; empty if it did not wait.
+
+        In a race the check waited for other pairs, except before the date of a lock.
+        """
         request = self._requests[number - 1]
+        if len(self._of.attempt) > 1 and (
+            request.position > self._of.attempt[-1].position
+            or not any(_instants(value) for each in self._before for _, value in each.headers)
+        ):
+            return []
         previous = self._requests[number - 2] if number > 1 else request
         if request.at - previous.at - previous.seconds < _WAIT_SECONDS_MIN:
             return []
@@ -180,12 +216,12 @@ class _Writer:
         words += [f"({' '.join(headers)})"] if headers or body else []
         words += [body] if body else []
         words += ["by=None"] if request.signature != "header" else ["by=LIMITED"] if request.sender else []
-        words += [f'need="{request.status}"'] if need else []
-        line = f"send({', '.join(words)})"
+        opened, closed = (f'needed("{request.status}", send(', "))") if need else ("send(", ")")
+        line = f"{opened}{', '.join(words)}{closed}"
         if len(line) < _LINE_CHARACTERS or not headers:
             return [line]
         rest = f", {', '.join(words[3:])}" if words[3:] else ""
-        return [f"send({', '.join(words[:2])}, (", *(f"    {header}" for header in headers), f"){rest})"]
+        return [f"{opened}{', '.join(words[:2])}, (", *(f"    {header}" for header in headers), f"){rest}{closed}"]
 
     def _target(self, request: Request) -> str:
         """Return the expression of path and query. The script signs a presigned URL again."""
@@ -234,6 +270,19 @@ class _Writer:
             words.append(f'"body": {body}')
         return "{" + ", ".join(words) + "}"
 
+    def _shows_sent_dates(self, number: int) -> bool:
+        """Return whether the response shows dates that earlier requests sent, so that they recur exactly."""
+        sent = [
+            instant
+            for request in self._requests[:number]
+            for text in (*(value for _, value in request.headers), request.body.decode("latin-1"))
+            for instant in _instants(text)
+        ]
+        shown = [instant for value in self._requests[number - 1].shown.values() for instant in _instants(value or "")]
+        return (
+            all(any(abs((each - other).total_seconds()) < 1.0 for other in sent) for each in shown) if shown else False
+        )
+
     def _text(self, text: str, *, in_target: bool = False) -> str:
         """Return the expression of a text, with variables for values that differ in each run."""
         for value, variable in sorted({**self._buckets, **self._values}.items(), key=lambda each: -len(each[0])):
@@ -241,7 +290,7 @@ class _Writer:
             for form in {value, quote(value, safe="-_.~")}:
                 text = text.replace(form, name or f"{_MARK}{{{variable}}}{_MARK}")
         text = _KEY_ENDING.sub(rf"\1{_MARK}{{n}}{_MARK}", text)
-        text = _DATE.sub(self._date, text)
+        text = _DAY.sub(lambda match: self._day(match[0]), _DATE.sub(self._date, text))
         if _MARK not in text:
             return _quoted(text)
         pieces = text.split(_MARK)
@@ -249,6 +298,8 @@ class _Writer:
         return "f" + _quoted("".join(pieces))
 
     def _date(self, match: re.Match[str]) -> str:
+        if match[0][:10] in self._days:
+            return self._day(match[0][:10]) + match[0][10:]
         instant = datetime.fromisoformat(match[1] + "Z")
         if abs(instant.year - self._start.year) > _YEARS_MAX:
             return match[0]
@@ -261,6 +312,17 @@ class _Writer:
         expression += f", {digits})" if digits != 3 else ")"
         variable = self._dates.setdefault(expression, f"date{len(self._dates) + 1}")
         return f"{_MARK}{{{variable}}}{_MARK}{match[3] or ''}"
+
+    def _day(self, text: str) -> str:
+        """Return the expression of a date without a time."""
+        days = (datetime.fromisoformat(text).date() - self._start.date()).days
+        variable = self._dates.setdefault(f"date(start, {days * 86_400})[:10]", f"date{len(self._dates) + 1}")
+        return f"{_MARK}{{{variable}}}{_MARK}"
+
+
+def _instants(text: str) -> list[datetime]:
+    return [datetime.fromisoformat(match[1] + "Z") + timedelta(seconds=float(match[2] or 0))
+            for match in _DATE.finditer(text)]  # fmt: skip
 
 
 def _quoted(text: str) -> str:

@@ -9,8 +9,12 @@ from results.worm.reproduction.evidence import Reproduction, Request
 
 _RACE = (
     "",
-    "The timing of simultaneous requests varies. The script tries up to 300 times, for five minutes at most. If it",
+    "The timing of simultaneous requests varies. The script tries up to 2,000 times, for five minutes at most. If it",
     "does not see the finding, the finding may still exist.",
+)
+_LIMITED = (
+    "LIMITED_PROFILE names an AWS profile whose credential lacks the right named in the steps and has all other rights",
+    "to objects; BUCKET may name a bucket with Object Lock in which it has these rights.",
 )
 _OMITTED_HEADERS = ("content-md5", "content-length", "content-type")  # irrelevant to a finding
 
@@ -43,6 +47,7 @@ def tracker_text(reproduction: Reproduction, platform: PlatformProfile, run: str
         f"`{script}` sends these requests. It needs Python 3.11 and botocore, the endpoint in AWS_ENDPOINT_URL, and",
         "credentials in AWS's variables. It creates a bucket with Object Lock and does not delete it. Its exit",
         "status is 1 if the finding was seen again, 0 if it was not, and 125 if the script cannot tell.",
+        *(_LIMITED if any(each.sender and each.signature for each in reproduction.requests) else []),
         *(_RACE if len(reproduction.attempt) > 1 else []),
         "",
         f"    AWS_ENDPOINT_URL=http://127.0.0.1:9000 AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=... python3 {script}",
@@ -51,13 +56,16 @@ def tracker_text(reproduction: Reproduction, platform: PlatformProfile, run: str
 
 
 def _step(request: Request) -> str:
-    _, _, rest = unquote(request.target.partition("&X-Amz-Algorithm=")[0])[1:].partition("/")
+    words = [word for word in unquote(request.target).replace("?", "&", 1).split("&") if not word.startswith("X-Amz-")]
+    path, query = words[0].replace(request.bucket, "bucket", 1), "&".join(words[1:])
     headers = [f"{name}: {value}" for name, value in request.headers if name.lower() not in _OMITTED_HEADERS]
     sender = f", sent {request.sender}" if request.sender else ""
     body = f", {request.body_bytes} bytes" if request.body_bytes else ""
     codes = " ".join(request.elements("Code"))
+    signed = " and ".join(name for name, _ in request.signed_headers) or "no further header"
+    way = {"url": f", by a presigned URL that covers {signed}", "": ", not signed"}.get(request.signature, "")
     return (
-        f"`{request.method} /bucket/{rest}`{body}{sender}"
+        f"`{request.method} {path}{'?' if query else ''}{query}`{body}{sender}{way}"
         + (f", with `{'`, `'.join(headers)}`" if headers else "")
         + f": {request.status} {codes}".rstrip()
     )

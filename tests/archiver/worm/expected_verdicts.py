@@ -15,17 +15,19 @@ import secrets
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
 
 from archiver.platforms.programs import PROGRAMS
 from archiver.worm import checks
-from archiver.worm.case import starter
+from archiver.worm.case import MakeBucket, starter
 from archiver.worm.catalogue import catalogue
 from archiver.worm.requests.exchange import S3Client
-from archiver.worm.requests.limited import limited_clients
+from archiver.worm.requests.limited import Limited, limited_clients
 from archiver.worm.suite import Suite
 from archiver.worm.verdict import CheckVerdict
 from backends.s3.control import Credentials
@@ -47,9 +49,20 @@ def found(names: Sequence[str], ids: Sequence[str]) -> dict[str, Verdicts]:
         return dict(zip(names, processes.map(_found, names, [ids] * len(names)), strict=True))
 
 
-def _found(name: str, ids: Sequence[str]) -> Verdicts:
+class CheckedServer(NamedTuple):
+    """A real platform, and the suite of S3 checks on it."""
+
+    client: S3Client
+    limited: Limited
+    make_bucket: MakeBucket
+    suite: Suite
+
+
+@contextmanager
+def checked_platform(name: str, folder: Path) -> Iterator[CheckedServer]:
+    """Run the server of a platform for the block, and the suite of checks on it."""
     checks.load()
-    with tempfile.TemporaryDirectory() as folder, real.real_server(name, Path(folder)) as server:
+    with real.real_server(name, folder) as server:
         access = Credentials(server.access.access_key, server.access.secret_key, None)
         client = S3Client(server.endpoint, "us-east-1", access, [])
         with limited_clients(name, client) as limited:
@@ -61,7 +74,12 @@ def _found(name: str, ids: Sequence[str]) -> Verdicts:
                 return bucket
 
             suite = Suite(starter(client, make_bucket(client, True), True, limited.clients, make_bucket, 0.0))
-            return {result.id: result.graded_verdict for result in suite.run(ids, lambda result: None)}
+            yield CheckedServer(client, limited, make_bucket, suite)
+
+
+def _found(name: str, ids: Sequence[str]) -> Verdicts:
+    with tempfile.TemporaryDirectory() as folder, checked_platform(name, Path(folder)) as platform:
+        return {result.id: result.graded_verdict for result in platform.suite.run(ids, lambda result: None)}
 
 
 def expected(name: str) -> Mapping[str, Sequence[str]]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +28,13 @@ from results.worm.reproduction.evidence import Reproduction, reproducible_check,
 from results.worm.reproduction.script import script_text
 from results.worm.reproduction.tracker import tracker_text
 from tests.archiver.worm.checked_platform import CheckedPlatform
+from tests.archiver.worm.scripts import CANNOT_TELL, NOT_SEEN, SEEN, run_script, write_profiles
 from tests.support.commands import archiver
 from tests.support.servers import real
-from tests.support.servers.lying_client import BYPASS, GONE, Asked, Lie, Store, lying
+from tests.support.servers.lying_client import BYPASS, GONE, Asked, Lie, Store, lying, shown_with
 from tests.support.servers.lying_server import lying_server, tell
 
 checks.load()
-SEEN, NOT_SEEN, CANNOT_TELL = 1, 0, 125
 RIGHTS = ("bypass", "delete")
 
 
@@ -61,20 +59,6 @@ class Platform(CheckedPlatform):
 @pytest.fixture(scope="module")
 def platform(checked_store: process.StoreProcess) -> Platform:
     return Platform(checked_store)
-
-
-def run(text: str, folder: Path, endpoint: str, credentials: Credentials, **variables: str) -> tuple[int, str]:
-    """Run a script in a process that cannot import Archiver and return its exit status and output."""
-    script = folder / "script.py"
-    script.write_text(text)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PYTHON"))}
-    environment |= {"AWS_ENDPOINT_URL": endpoint, "AWS_CONFIG_FILE": str(folder / "config")}
-    environment |= {"AWS_ACCESS_KEY_ID": credentials.access_key, "AWS_SECRET_ACCESS_KEY": credentials.secret_key}
-    done = subprocess.run(
-        [sys.executable, "-I", str(script)],
-        env=environment | variables, cwd=folder, capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
-    return done.returncode, done.stdout + done.stderr
 
 
 def deletes_under_governance(asked: Asked, store: Store) -> Answer:
@@ -127,6 +111,51 @@ def omits_a_version_from_lists(asked: Asked, store: Store) -> Answer:
     return replace(answer, body=re.sub(rb"<Version>.*?</Version>", b"", answer.body, count=1, flags=re.S))
 
 
+def changes_the_type_of_what_it_locks(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    if asked.sets("retention") and answer.ok:
+        store.told[store.current(asked)] = True
+    is_changed = asked.is_read and asked.version._replace(body=b"") in store.told
+    return replace(answer, headers={**answer.headers, "content-type": "other/type"}) if is_changed else answer
+
+
+def names_no_version_of_a_copy(asked: Asked, _: Store) -> Answer:
+    answer = asked.pass_on()
+    headers = {name: value for name, value in answer.headers.items() if name != "x-amz-version-id"}
+    return replace(answer, headers=headers) if asked.way == "copy" else answer
+
+
+def copies_without_lock_and_id(asked: Asked, store: Store) -> Answer:
+    answer = names_no_version_of_a_copy(asked, store)
+    if asked.way == "copy" and answer.ok:
+        store.unlock(store.current(asked))
+    return answer
+
+
+def shows_no_lock_by_get(asked: Asked, _: Store) -> Answer:
+    answer = asked.pass_on()
+    return shown_with(answer, mode=None, until=None) if asked.method == "GET" and asked.is_read else answer
+
+
+def takes_a_rule_without_a_period(asked: Asked, _: Store) -> Answer:
+    answer = asked.pass_on()
+    has_none = b"<Days>" not in asked.body and b"<Years>" not in asked.body
+    return Answer(200, {}, b"") if asked.sets("object-lock") and answer.status == 400 and has_none else answer
+
+
+def deletes_buckets_with_a_marker(asked: Asked, _: Store) -> Answer:
+    answer = asked.pass_on()
+    return GONE if asked.method == "DELETE" and not asked.key and answer.status == 409 else answer
+
+
+def shortens_within_a_second(asked: Asked, store: Store) -> Answer:
+    before = store.owner.state(asked.version).until if asked.sets("retention") else None
+    answer = asked.pass_on()
+    if before is not None and asked.lock is not None and timedelta() < before - asked.lock.until < timedelta(seconds=1):
+        return store.relock(store.current(asked), asked.lock)
+    return answer
+
+
 def looks_before_it_deletes(asked: Asked, store: Store) -> Answer:
     if asked.is_delete and not store.is_locked(asked.version):
         time.sleep(0.02)
@@ -146,6 +175,13 @@ def looks_before_it_deletes(asked: Asked, store: Store) -> Answer:
         (names_another_reason_for_an_invalid_configuration, "CFG-04", "DEVIATION"),
         (gives_in_when_all_try_at_once, "DEL-10", "FAIL"),
         (omits_a_version_from_lists, "VER-04", "FAIL"),
+        (changes_the_type_of_what_it_locks, "RET-17", "FAIL"),
+        (names_no_version_of_a_copy, "OVR-03", "FAIL"),
+        (copies_without_lock_and_id, "OVR-07", "FAIL"),
+        (shows_no_lock_by_get, "ING-01", "DEVIATION"),
+        (takes_a_rule_without_a_period, "CFG-05", "FAIL"),  # the embedded store refuses what prepares the finding
+        (deletes_buckets_with_a_marker, "CFG-11", "DEVIATION"),
+        (shortens_within_a_second, "RET-04", "FAIL"),
         (looks_before_it_deletes, "RAC-01", "FAIL"),
     ],
 )
@@ -164,10 +200,10 @@ def test_script_reports_the_finding_only_on_the_faulty_platform(
     own = platform.client.credentials
     assert own is not None
     with lying_server(platform.client, "") as server:
-        status, output = run(text.replace("range(300)", "range(2)"), tmp_path, server.endpoint, own)
+        status, output = run_script(text.replace("range(2000)", "range(2)"), tmp_path, server.endpoint, own)
         assert status == NOT_SEEN, output
         tell(server, platform.client, lie, "")
-        status, output = run(text.replace("range(300)", "range(12)"), tmp_path, server.endpoint, own)
+        status, output = run_script(text.replace("range(2000)", "range(12)"), tmp_path, server.endpoint, own)
         assert status == SEEN, output
 
 
@@ -185,7 +221,7 @@ def test_script_creates_its_bucket_in_the_region_of_the_profile(platform: Platfo
     with lying_server(platform.client, "") as server:
         tell(server, platform.client, looks_at_new_buckets, "")
         for region in ("us-east-1", "eu-central-1"):
-            status, output = run(text, tmp_path, server.endpoint, own, AWS_DEFAULT_REGION=region)
+            status, output = run_script(text, tmp_path, server.endpoint, own, AWS_DEFAULT_REGION=region)
             assert status == NOT_SEEN, output
     assert places == [b"", b"eu-central-1"]
 
@@ -195,25 +231,57 @@ def test_script_for_limited_credentials_needs_the_second_profile(platform: Platf
     assert "LIMITED_PROFILE names a profile without the right to bypass" in text
     own, limited = platform.client.credentials, platform.limited["bypass"]
     assert own is not None
-    (tmp_path / "config").write_text(
-        f"[profile limited]\naws_access_key_id = {limited.access_key}\naws_secret_access_key = {limited.secret_key}\n"
-    )
-    status, output = run(text, tmp_path, platform.client.endpoint, own, LIMITED_PROFILE="limited")
+    write_profiles(tmp_path, {"limited": limited})
+    status, output = run_script(text, tmp_path, platform.client.endpoint, own, LIMITED_PROFILE="limited")
     assert status == NOT_SEEN, output
     with lying_server(platform.client, "") as server:
         tell(server, platform.client, deletes_under_governance, "")
-        status, output = run(text, tmp_path, server.endpoint, own, LIMITED_PROFILE="limited")
+        status, output = run_script(text, tmp_path, server.endpoint, own, LIMITED_PROFILE="limited")
     assert status == SEEN, output
-    assert run(text, tmp_path, platform.client.endpoint, own)[0] == CANNOT_TELL  # no profile is named
+    assert run_script(text, tmp_path, platform.client.endpoint, own)[0] == CANNOT_TELL  # no profile is named
+
+
+def test_script_needs_a_bucket_in_which_the_second_profile_may_write(platform: Platform, tmp_path: Path) -> None:
+    text = script_text(platform.reproduction(deletes_under_governance, "GOV-02"), "a finding")
+    own = platform.client.credentials
+    assert own is not None
+
+    def gives_rights_in_one_bucket(asked: Asked, store: Store) -> Answer:
+        is_outside = asked.bucket != platform.bucket and "/control-" in f"/{asked.key}"
+        return Answer(403, {}, b"") if is_outside else deletes_under_governance(asked, store)
+
+    write_profiles(tmp_path, {"limited": platform.limited["bypass"]})
+    with lying_server(platform.client, "") as server:
+        tell(server, platform.client, gives_rights_in_one_bucket, "")
+        status, output = run_script(text, tmp_path, server.endpoint, own, LIMITED_PROFILE="limited")
+        assert (status, "let BUCKET name a bucket where it may" in output) == (CANNOT_TELL, True), output
+        variables = {"LIMITED_PROFILE": "limited", "BUCKET": platform.bucket}
+        status, output = run_script(text, tmp_path, server.endpoint, own, **variables)
+    assert status == SEEN, output
+
+
+def test_text_names_subresource_presigned_url_and_rights(platform: Platform) -> None:
+    profile = PlatformProfile("Store", "s3", ("http://127.0.0.1:9",), "1.2", False, True, "unknown", 0.0)
+    found = {
+        "CFG-05": (takes_a_rule_without_a_period, "`PUT /bucket?object-lock`"),
+        "GOV-06": (
+            deletes_where_a_signed_header_is_missing,
+            "by a presigned URL that covers x-amz-bypass-governance-retention",
+        ),
+        "GOV-02": (deletes_under_governance, "sent without the right to bypass (s3:BypassGovernanceRetention)"),
+    }
+    for identifier, (lie, words) in found.items():
+        text = tracker_text(platform.reproduction(lie, identifier), profile, "run-1", f"{identifier}.py")
+        assert words in text, text
 
 
 def test_script_without_server_or_access_reports_cannot_tell(platform: Platform, tmp_path: Path) -> None:
     text = script_text(platform.reproduction(deletes_under_governance, "DEL-02"), "a finding")
     own = platform.client.credentials
     assert own is not None
-    status, output = run(text, tmp_path, "http://127.0.0.1:1", own)
+    status, output = run_script(text, tmp_path, "http://127.0.0.1:1", own)
     assert (status, "CANNOT TELL" in output) == (CANNOT_TELL, True), output
-    status, output = run(text, tmp_path, platform.client.endpoint, replace(own, secret_key="wrong"))
+    status, output = run_script(text, tmp_path, platform.client.endpoint, replace(own, secret_key="wrong"))
     assert (status, "CANNOT TELL" in output) == (CANNOT_TELL, True), output
 
 
@@ -290,7 +358,7 @@ def test_worm_reproduce_writes_script_and_text_of_a_run(
         done = archiver("worm", "reproduce", "latest", "DEL-02", "--out", str(tmp_path / "out"))
         assert done.returncode == 0, done.stderr
         assert {path.name for path in (tmp_path / "out").iterdir()} == {"DEL-02.py", "DEL-02.md"}
-        status, output = run((tmp_path / "out" / "DEL-02.py").read_text(), tmp_path, server.endpoint, own)
+        status, output = run_script((tmp_path / "out" / "DEL-02.py").read_text(), tmp_path, server.endpoint, own)
     assert status == SEEN, output
     assert "DEL-99: this run did not try" in archiver("worm", "reproduce", "latest", "DEL-99").stderr
     assert "after its name" in archiver("worm", "--check", "DEL-02", "reproduce", "latest", "DEL-02").stderr
@@ -347,7 +415,7 @@ def test_scripts_reproduce_findings_of_real_platforms(
         access = Credentials(server.access.access_key, server.access.secret_key, None)
         for identifier, reproduction in found.items():
             text = script_text(reproduction, identifier)
-            status, output = run(text, tmp_path, server.endpoint, access)
+            status, output = run_script(text, tmp_path, server.endpoint, access)
             assert status == SEEN, f"{identifier}: {output}"
-            status, output = run(text, tmp_path, platform.client.endpoint, own)
-            assert status != SEEN, f"{identifier}: {output}"
+            status, output = run_script(text, tmp_path, platform.client.endpoint, own)
+            assert status == NOT_SEEN, f"{identifier}: {output}"
