@@ -42,6 +42,7 @@ _ELEMENTS = re.compile(
     rb"<(SignatureProvided|StringToSign|StringToSignBytes|CanonicalRequest|CanonicalRequestBytes|Token-\d+)>.*?</\1>",
     re.S,
 )
+_SIGNED = re.compile(r"SignedHeaders=([^, ]+)")
 _SIGNATURE = re.compile(r"[0-9a-f]{64}")
 _PIECE_BYTES = 1 << 16
 _REFUSED = (400, 403, 404, 405, 409, 411, 412)
@@ -115,6 +116,9 @@ class RecordedExchange:
     sender: str = ""  # which rights its credential lacks; empty: none
     signature: str = ""  # where the signature was: header, url, form; empty: not signed
     signed_headers: tuple[tuple[str, str], ...] = ()  # that the signature of a URL covers, whether sent or not
+    unsigned_headers: tuple[
+        str, ...
+    ] = ()  # names that start with x-amz- and that a signature in a header does not cover
 
     @property
     def document(self) -> dict[str, Any]:
@@ -281,6 +285,7 @@ class S3Client:
             sender=self.sender,
             signature=_place_of_signature(target, headers, has_form=bool(secrets)),
             signed_headers=tuple((name, shown(value)) for name, value in signed),
+            unsigned_headers=_unsigned(headers),
         )
         self.record.append(exchange)
         request_line = f"{method} {target.partition('?')[0]}"
@@ -375,6 +380,13 @@ def _place_of_signature(target: str, headers: Headers, *, has_form: bool) -> str
     if "X-Amz-Signature=" in target:
         return "url"
     return "header" if any(name.lower() == "authorization" for name, _ in headers) else ""
+
+
+def _unsigned(headers: Headers) -> tuple[str, ...]:
+    """Return the names of x-amz-* headers that the signature in a header does not cover; none if there is none."""
+    covered = [_SIGNED.findall(value) for name, value in headers if name.lower() == "authorization"]
+    signed = {name for found in covered for names in found for name in names.split(";")}
+    return tuple(n for n, _ in headers if signed and n.lower().startswith("x-amz-") and n.lower() not in signed)
 
 
 def _without(data: bytes, hidden: Sequence[bytes]) -> bytes:

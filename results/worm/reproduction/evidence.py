@@ -49,6 +49,7 @@ class Request:
     body_sha256: str
     signature: str  # where it was: header, url, form; empty: not signed
     signed_headers: Headers  # that the signature of a URL covers, whether sent or not
+    unsigned_headers: tuple[str, ...]  # names of those that a signature in a header does not cover
     sender: str  # which rights its credential lacks; empty: none
     status: int
     answer_headers: Mapping[str, str]
@@ -255,6 +256,7 @@ def _request(position: int, document: Mapping[str, Any]) -> Request:
         body_sha256=document["request_sha256"],
         signature=document["signature"],
         signed_headers=tuple((name, value) for name, value in document["signed_headers"]),
+        unsigned_headers=tuple(document.get("unsigned_headers", ())),
         sender=document["sender"],
         status=document["status"],
         answer_headers=dict(document["response_headers"]),

@@ -48,8 +48,9 @@ def send(
     headers: tuple[tuple[str, str], ...] = (),
     body: str = "",
     by: botocore.session.Session | None = OWN,
+    unsigned: tuple[tuple[str, str], ...] = (),
 ) -> dict[str, str]:
-    """Send a request and return the response. The credentials of ``by`` sign it."""
+    """Send a request and return the response. The credentials of ``by`` sign it, but not its ``unsigned`` headers."""
     if method == "PUT" and target.count("/") == 1 and "?" not in target and REGION != "us-east-1":
         body = body or LOCATION  # region of the new bucket
     request = AWSRequest(method, ENDPOINT + target, data=body.encode("latin-1"))
@@ -57,6 +58,8 @@ def send(
         request.headers.add_header(name, value)
     if by is not None:
         S3SigV4Auth(by.get_credentials(), "s3", REGION).add_auth(request)
+    for name, value in unsigned:
+        request.headers.add_header(name, value)
     url = urlsplit(ENDPOINT)
     kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
     connection = kind(url.netloc, timeout=60)

@@ -210,12 +210,16 @@ class _Writer:
 
     def _call(self, request: Request, body: str, *, need: bool) -> list[str]:
         """Return the lines of one call."""
-        headers = [f"({self._text(name)}, {self._header(name, value, request, body)}),"
-                   for name, value in request.headers]  # fmt: skip
+        headers, unsigned = (
+            [f"({self._text(name)}, {self._header(name, value, request, body)}),"
+             for name, value in request.headers if (name in request.unsigned_headers) == is_unsigned]
+            for is_unsigned in (False, True)
+        )  # fmt: skip
         words = [self._text(request.method), self._target(request)]
         words += [f"({' '.join(headers)})"] if headers or body else []
         words += [body] if body else []
         words += ["by=None"] if request.signature != "header" else ["by=LIMITED"] if request.sender else []
+        words += [f"unsigned=({' '.join(unsigned)})"] if unsigned else []
         opened, closed = (f'needed("{request.status}", send(', "))") if need else ("send(", ")")
         line = f"{opened}{', '.join(words)}{closed}"
         if len(line) < _LINE_CHARACTERS or not headers:

@@ -63,7 +63,8 @@ def _step(request: Request) -> str:
     body = f", {request.body_bytes} bytes" if request.body_bytes else ""
     codes = " ".join(request.elements("Code"))
     signed = " and ".join(name for name, _ in request.signed_headers) or "no further header"
-    way = {"url": f", by a presigned URL that covers {signed}", "": ", not signed"}.get(request.signature, "")
+    unsigned = f", not signed: {', '.join(request.unsigned_headers)}" if request.unsigned_headers else ""
+    way = {"url": f", by a presigned URL that covers {signed}", "": ", not signed"}.get(request.signature, unsigned)
     return (
         f"`{request.method} {path}{'?' if query else ''}{query}`{body}{sender}{way}"
         + (f", with `{'`, `'.join(headers)}`" if headers else "")

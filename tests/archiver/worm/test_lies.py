@@ -1054,6 +1054,40 @@ def gives_ids_twice(asked: Asked, store: Store) -> Answer:
 # ---- ways around the lock
 
 
+def obeys_unsigned_headers(asked: Asked, store: Store) -> Answer:
+    """Obey a bypass header that the signature does not cover."""
+    answer = asked.pass_on()
+    is_unsigned = BYPASS in asked.headers and BYPASS not in asked.headers.get("authorization", "")
+    is_header_signed = "authorization" in asked.headers
+    return (
+        store.owner.delete(asked.version, bypass=True)
+        if asked.is_delete and is_unsigned and is_header_signed
+        else answer
+    )
+
+
+def takes_unsigned_locks(asked: Asked, _: Store) -> Answer:
+    """Sign a PUT again, with headers that its signature does not cover."""
+    is_unsigned = MODE in asked.headers and MODE not in asked.headers.get("authorization", MODE)
+    return asked.changed(asked.headers) if asked.is_put and is_unsigned else asked.pass_on()
+
+
+def resolves_dot_segments(asked: Asked, store: Store) -> Answer:
+    """Lose the locked versions of the key that a path with a dot segment leads to."""
+    if asked.method in ("PUT", "DELETE") and "/./" in asked.key and "versionId" not in asked.query:
+        for version in _versions(store, replace(asked, key=asked.key.replace("/./", "/"))):
+            store.destroy(version)
+    return asked.pass_on()
+
+
+def lists_no_key_that_was_written_with_two_slashes(asked: Asked, store: Store) -> Answer:
+    if asked.method == "PUT" and "//" in asked.key:
+        store.told[Version(asked.bucket, asked.key.replace("//", "/"), "", b"")] = True
+    answer = asked.pass_on()
+    is_hidden = Version(asked.bucket, asked.query.get("prefix", ""), "", b"") in store.told
+    return replace(answer, body=re.sub(b"<Version>.*</Version>", b"", answer.body)) if is_hidden else answer
+
+
 def ignores_event_holds(asked: Asked, _: Store) -> Answer:
     return asked.without("x-amz-object-lock-event-hold") if asked.is_put else asked.pass_on()
 
@@ -1371,6 +1405,10 @@ LIES: list[tuple[Lie, str, str]] = [
     (shows_any_event_hold, "SID", "SID-10"),
     (keeps_default_event_holds_only, "SID", "SID-10"),
     (lets_strangers_delete, "SID", "SID-06"),
+    (obeys_unsigned_headers, "GOV GOV-11", "GOV-11"),
+    (takes_unsigned_locks, "GOV GOV-11", "GOV-11"),
+    (resolves_dot_segments, "OVR OVR-12", "OVR-12"),
+    (lists_no_key_that_was_written_with_two_slashes, "OVR OVR-12", "OVR-12"),
     (unlocks_by_policy, "SID", "SID-05"),
     (expires_what_is_locked, "SID", "SID-02"),
     (drops_the_lock_of_uploads, "ING ING-10 OVR-02 DFT-03", "DFT-03 ING-05 ING-06 ING-10"),
