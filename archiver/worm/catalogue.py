@@ -12,7 +12,20 @@ from importlib.resources import files
 import msgspec
 
 from archiver.values.typed import typed
-from results.recorded.model import VIOLATIONS
+from results.recorded.model import VIOLATIONS, Harm
+
+_BY_HAND = "only requests made by hand; no SDK sends one"
+_BY_SDK = "SDKs and command lines for S3"
+_BY_API = "programs that use the TSM API"
+
+
+class CatalogueHarm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The harm of a violation, as the catalogue has it."""
+
+    lost: str
+    who: str
+    in_race: bool = False
+    workaround: str = ""
 
 
 class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,12 +39,21 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     severity: str  # of a finding that states none, S1 to S4; "-" for a control
     needs: tuple[str, ...]
     answer: str = ""  # expected
+    harm: CatalogueHarm | None = None  # of each check with severity S1 or S2
     sources: dict[str, str] = {}  # what Amazon or IBM answers or does -> name of the source that says so
 
     @property
     def is_violation(self) -> bool:
         """Return whether a failure means that a record can be lost or altered, or has no lock."""
         return self.severity in VIOLATIONS
+
+    @property
+    def recorded_harm(self) -> Harm | None:
+        """The harm of a violation, for the record of a check; None if the check finds no violations."""
+        if self.harm is None:
+            return None
+        clients = _BY_API if self.family == "TSM" else _BY_HAND if "R" in self.needs else _BY_SDK
+        return Harm(self.harm.lost, self.harm.who, self.harm.in_race, clients, self.harm.workaround, self.severity)
 
     @property
     def source(self) -> str:

@@ -133,7 +133,7 @@ def result_of(
     return CheckResult(
         id=entry.id, family=entry.family, tries=entry.tries, must=entry.must, answer=entry.answer, rules=entry.rules,
         source=entry.source, severity=severity or entry.severity, verdict=verdict, reason=reason, round=round_,
-        started_at=started_at, seconds=seconds, findings=findings, exchanges=exchanges,
+        started_at=started_at, seconds=seconds, findings=findings, exchanges=exchanges, harm=entry.recorded_harm,
     )  # fmt: skip
 
 

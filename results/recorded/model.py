@@ -425,6 +425,18 @@ class CheckFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class Harm:
+    """What a violation means for the users of a platform. results/worm/harm.py has the words."""
+
+    lost: str
+    who: str  # can cause it
+    in_race: bool  # only by requests at the same time
+    clients: str  # that send such a request
+    workaround: str  # empty: none is known
+    severity: str  # of the check's usual finding
+
+
+@dataclass(frozen=True, slots=True)
 class CheckRecord:
     """One check of the catalogue on one platform, in one round."""
 
@@ -442,6 +454,7 @@ class CheckRecord:
     round: str  # state of the platform: alone, under load, after restart
     source: str = ""  # what Amazon S3 or IBM answers or does, with the sources; empty: only expected
     findings: tuple[CheckFinding, ...] = ()  # of a FAIL or DEVIATION, the most serious first
+    harm: Harm | None = None  # of a violation
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ from archiver.values.platform import PlatformProfile
 from results.document.table import Cell, Column, Table, TableSpec, columns_of
 from results.recorded.database import StoredRun
 from results.recorded.model import FIRST_ROUND, CheckRecord, RoundRecord
+from results.worm.harm import gravity, harm_words
 
 VERDICTS = ("PASS", "DEVIATION", "FAIL", "NOT OFFERED", "NOT TRIED", "INCONCLUSIVE")
 DISCLAIMER = (
@@ -59,7 +60,8 @@ def checks_tried(checks: Sequence[CheckRecord], catalogue: CheckCatalogue | None
 
 def checks_sentence(label: str, checks: Sequence[CheckRecord], catalogue: CheckCatalogue | None) -> str:
     """Return the result of a platform's checks in one run, as one sentence."""
-    violations = sorted({check.id for check in checks if check.is_violation})
+    grave = sorted((check for check in checks if check.is_violation), key=gravity)
+    violations = list(dict.fromkeys(check.id for check in grave))
     proving = {check.id for check in checks if check.verdict not in ("NOT TRIED", "NOT OFFERED")}
     tried = checks_tried(checks, catalogue)
     unproven = len({check.id for check in checks} - proving)
@@ -97,7 +99,12 @@ def findings_of(checks: Sequence[CheckRecord]) -> list[CheckRecord]:
     """
     order = {verdict: place for place, verdict in enumerate(("FAIL", "INCONCLUSIVE", "DEVIATION", "NOT OFFERED"))}
     found = [check for check in checks if check.verdict in order and _is_news(check, checks)]
-    return sorted(found, key=lambda check: (order[check.verdict], check.severity.replace("-", "S9")))
+    return sorted(found, key=lambda check: (order[check.verdict], gravity(check)))
+
+
+def harm_table(checks: Sequence[CheckRecord]) -> Table:
+    """Return each violation in plain words, the gravest first."""
+    return _HARM.table(check for check in findings_of(checks) if harm_words(check))
 
 
 def findings_table(checks: Sequence[CheckRecord]) -> Table:
@@ -221,6 +228,18 @@ _VERDICT = Column("verdict", of=lambda check: check.verdict, label=True)
 _SEVERITY = Column("severity", of=lambda check: check.severity, label=True)
 _SEEN = Column("what was seen", of=lambda check: check.reason, words=True)
 VERDICT_COUNTS = tuple(map(_verdict_column, VERDICTS))
+_HARM = TableSpec(
+    "harm",
+    "Violations in plain words",
+    (
+        _NAME,
+        _SEVERITY,
+        Column("what it means", of=harm_words, words=True),
+        Column("request", of=lambda check: check.tries, words=True),
+    ),
+    "The gravest first: by what is lost, by the rights that it needs, and whether it needs requests at the same time."
+    " The table Findings has what was seen, and of a race in how many pairs.",
+)
 _FINDINGS = TableSpec(
     "findings",
     "Findings",

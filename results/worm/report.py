@@ -19,6 +19,7 @@ from results.worm.findings import (
     checks_sentence,
     evidence_table,
     findings_table,
+    harm_table,
     requirement_table,
     rounds_table,
 )
@@ -57,6 +58,7 @@ def worm_tables(recorded: RecordedRun) -> list[Table]:
         return []
     exchanges = {check.name: len(recorded.exchanges(check)) for check in checks}
     tables = [
+        harm_table(checks),
         findings_table(checks),
         rounds_table(checks, recorded.rounds),
         requirement_table(checks, catalogue_of(recorded.run)),

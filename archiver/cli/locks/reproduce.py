@@ -10,6 +10,7 @@ from archiver.cli.completion import run_names
 from archiver.machine.home import find_run
 from archiver.values.errors import ResultsError
 from results.recorded.run import opened
+from results.worm.harm import harm_words
 from results.worm.reproduction.evidence import reproducible_check, reproduction_of
 from results.worm.reproduction.script import script_text
 from results.worm.reproduction.tracker import title_of, tracker_text
@@ -43,7 +44,7 @@ def reproduce(run: str, check: str, out: Path | None) -> None:
         folder = out if out is not None else recorded.path.parent / "reproductions"
     script = folder / f"{check}.py"
     texts = {
-        script: script_text(found, title_of(found, platform)),
+        script: script_text(found, title_of(found, platform), harm_words(record)),
         script.with_suffix(".md"): tracker_text(found, platform, identifier, script.name),
     }
     try:

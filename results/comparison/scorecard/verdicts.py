@@ -17,6 +17,7 @@ from results.report.answer import SHARED_HOST
 from results.report.configuration import readable_settings
 from results.report.numbers import lock_cost_percent, shown_lock_cost
 from results.worm.findings import checks_sentence, findings_of
+from results.worm.harm import harm_words
 
 MEANING = "This scorecard is evidence, not a certificate."
 _REASON_LENGTH = 240  # of the worst finding in a sentence; the conformance report has the whole
@@ -71,7 +72,7 @@ def findings(scorecard: Scorecard) -> list[KeyFinding]:
 
 
 def worst_finding(checks: Sequence[CheckRecord]) -> CheckRecord | None:
-    """Return the failed check of the highest severity; None if none failed."""
+    """Return the gravest failed check; None if none failed."""
     return next((check for check in findings_of(checks) if check.verdict == "FAIL"), None)
 
 
@@ -80,7 +81,8 @@ def worst_words(checks: Sequence[CheckRecord]) -> str:
     worst = worst_finding(checks)
     if worst is None:
         return ""
-    return f"{worst.severity} {worst.name}: {worst.tries}: {shorten(worst.reason, _REASON_LENGTH, placeholder=' ...')}"
+    seen = f"{worst.tries}: {shorten(worst.reason, _REASON_LENGTH, placeholder=' ...')}"
+    return f"{worst.severity} {worst.name}: {' '.join(part for part in (harm_words(worst), seen) if part)}"
 
 
 def kill_words(card: Card) -> str:

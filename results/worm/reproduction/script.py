@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
+from textwrap import fill
 from urllib.parse import quote
 
 from results.worm.reproduction.evidence import Reproduction, Request
@@ -34,8 +35,11 @@ sys.excepthook = cannot_tell
 _MARK = "\ue000"  # around a name inside a text
 
 
-def script_text(reproduction: Reproduction, title: str) -> str:
-    """Return the script. It exits with 1 if the finding was seen again, 0 if not, 125 if that cannot be decided."""
+def script_text(reproduction: Reproduction, title: str, harm: str = "") -> str:
+    """Return the script; ``harm`` is that of its finding in plain words.
+
+    It exits with 1 if the finding was seen again, 0 if not, 125 if that cannot be decided.
+    """
     writer = _Writer(reproduction)
     is_race = len(reproduction.attempt) > 1
     race = f"any(attempt() for _ in range({_RACE_ATTEMPTS}) if time.monotonic() < end)"
@@ -53,6 +57,7 @@ def script_text(reproduction: Reproduction, title: str) -> str:
         "#!/usr/bin/env python3",
         f'"""{_in_docstring(title)}',
         "",
+        *([*fill(_in_docstring(harm), _LINE_CHARACTERS).split("\n"), ""] if harm else []),
         "Needs Python 3.11 and botocore, AWS_ENDPOINT_URL, and credentials in AWS's variables or profile.",
         *(
             [

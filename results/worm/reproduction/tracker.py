@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 from archiver.values.platform import PlatformProfile
+from results.worm.harm import harm_words
 from results.worm.reproduction.evidence import Reproduction, Request
 
 _RACE = (
@@ -34,6 +35,7 @@ def tracker_text(reproduction: Reproduction, platform: PlatformProfile, run: str
         f"- Platform: {platform.name}, version {platform.version or 'unknown'}",
         f"- Expected: {check.must}" + (f"; answer: {check.answer}" if check.answer else ""),
         f"- Source: {check.source or 'none; this is only expected'}",
+        *([f"- Harm: {words}"] if (words := harm_words(check)) else []),
         f"- Seen: {reproduction.finding.words}",
         *([f"- Further findings of this check: {others}"] if (others := len(check.findings) - 1) else []),
         f"- Verdict: {check.verdict}, severity {check.severity}, check {check.id} of Archiver, run {run}",

@@ -12,6 +12,7 @@ import pytest
 
 from archiver import worm
 from archiver.worm.catalogue import catalogue, expectation
+from results.worm.harm import LOST, WHO
 
 FOLDER = Path(worm.__file__).parent
 SOURCES: dict[str, str] = tomllib.loads((FOLDER / "catalogue.toml").read_text())["sources"]
@@ -58,3 +59,10 @@ def test_every_answer_with_a_source_is_expected_by_the_code() -> None:
 )
 def test_answer_is_attributed_to_amazon_only_with_a_source(identifier: str, answer: str, words: str) -> None:
     assert expectation(identifier, answer) == words
+
+
+def test_each_check_that_finds_violations_names_their_harm() -> None:
+    for entry in catalogue().values():
+        assert (entry.harm is not None) == entry.is_violation, entry.id
+        if entry.harm is not None:
+            assert (entry.harm.lost in LOST, entry.harm.who in WHO) == (True, True), entry.id

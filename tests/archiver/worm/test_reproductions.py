@@ -358,6 +358,8 @@ def test_worm_reproduce_writes_script_and_text_of_a_run(
         done = archiver("worm", "reproduce", "latest", "DEL-02", "--out", str(tmp_path / "out"))
         assert done.returncode == 0, done.stderr
         assert {path.name for path in (tmp_path / "out").iterdir()} == {"DEL-02.py", "DEL-02.md"}
+        texts = [path.read_text() for path in sorted((tmp_path / "out").iterdir())]
+        assert all("Who: any client that may delete versions" in " ".join(text.split()) for text in texts), texts
         status, output = run_script((tmp_path / "out" / "DEL-02.py").read_text(), tmp_path, server.endpoint, own)
     assert status == SEEN, output
     assert "DEL-99: this run did not try" in archiver("worm", "reproduce", "latest", "DEL-99").stderr
