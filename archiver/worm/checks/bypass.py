@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
+from archiver.worm import multipart
 from archiver.worm.case import (
     BYPASS,
     COMPLIANCE,
@@ -14,14 +15,16 @@ from archiver.worm.case import (
     Case,
     ObjectLock,
     Version,
+    is_protected,
     iso,
     same_instant,
     words_of,
 )
 from archiver.worm.checks import check
+from archiver.worm.listing import with_id
 from archiver.worm.requests.exchange import Answer, Headers, S3Client
 from archiver.worm.requests.limited import BYPASS as BYPASS_RIGHT
-from archiver.worm.requests.limited import BYPASS_DENIED, RETENTION, SEE_RETENTION
+from archiver.worm.requests.limited import BYPASS_DENIED, HOLD, RETENTION, SEE_RETENTION
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
 _HEADER = "x-amz-bypass-governance-retention"
@@ -316,6 +319,56 @@ def _stamped(case: Case, client: S3Client, bucket: str) -> None:
 def _has_default(case: Case, version: Version) -> bool:
     lock = case.state(version).lock
     return lock is not None and lock.mode == GOVERNANCE and lock.until > case.now() + timedelta(hours=23)
+
+
+@check("GOV-12")
+def lock_by_other_writes(case: Case) -> None:
+    """Lock by a copy and by a multipart upload with a credential that may not lock; GOV-08 and LH-09 try PUT."""
+    case.try_all(
+        ("retention of a copy", lambda: _refused_copy(case, RETENTION, case.lock(), None)),
+        ("retention of a multipart upload", lambda: _refused_upload(case, RETENTION, case.lock(), None)),
+        ("hold of a copy", lambda: _refused_copy(case, HOLD, None, "ON")),
+        ("hold of a multipart upload", lambda: _refused_upload(case, HOLD, None, "ON")),
+    )
+
+
+def _refused_copy(case: Case, right: str, lock: ObjectLock | None, hold: str | None) -> None:
+    client, source = case.without_right(right), case.stored()
+    _must_lock(case, case.copy(source, lock=lock, hold=hold), "a copy")
+    control, _ = case.copy(source, client=client)
+    if not control.ok:
+        raise case.failed_control(f"this credential cannot copy without a lock either ({control})", client)
+    answer, version = case.copy(source, lock=lock, hold=hold, client=client)
+    _must_not_be_locked(case, answer, version, "a copy")
+
+
+def _refused_upload(case: Case, right: str, lock: ObjectLock | None, hold: str | None) -> None:
+    client = case.without_right(right)
+    _must_lock(case, multipart.uploaded(case, [b"one part"], lock=lock, hold=hold), "a multipart upload")
+    control, upload = multipart.start(case, client=client)
+    if not control.ok:
+        raise case.failed_control(f"this credential cannot start an upload without a lock either ({control})", client)
+    multipart.abort(case, upload, client=client)
+    answer, upload = multipart.start(case, lock=lock, hold=hold, client=client)
+    version = Version(upload.bucket, upload.key, "", b"one part")
+    if answer.ok:
+        etag = multipart.part(case, upload, 1, version.body, client=client).headers.get("etag", "")
+        answer = multipart.complete(case, upload, [etag], client=client)
+    _must_not_be_locked(case, answer, version._replace(id=answer.version_id or ""), "a multipart upload")
+
+
+def _must_lock(case: Case, stored: tuple[Answer, Version], what: str) -> None:
+    """Raise NotOffered if lock headers have no effect here even with all rights: OVR-07 and ING-10 try that."""
+    answer, version = stored
+    if not answer.ok or not is_protected(case.state(with_id(case, version)), case.now()):
+        raise NotOffered(f"{what} with a lock and all rights was answered {answer}, without a lock")
+
+
+def _must_not_be_locked(case: Case, answer: Answer, version: Version, what: str) -> None:
+    if answer.ok:
+        state = case.state(with_id(case, version))
+        raise Failed(f"{what} was answered {answer}, and stored with {words_of(state)}", "S3", [answer])
+    case.must_refuse(answer, f"{what} with a lock and without the right to it", "403 AccessDenied")
 
 
 @check("GOV-09")

@@ -7,7 +7,19 @@ from datetime import timedelta
 from functools import partial
 
 from archiver.worm import multipart
-from archiver.worm.case import COMPLIANCE, ROOT, Case, Version, VersionState, iso, md5_of, same_instant, words_of
+from archiver.worm.case import (
+    BYPASS,
+    COMPLIANCE,
+    ROOT,
+    Case,
+    Version,
+    VersionState,
+    is_protected,
+    iso,
+    md5_of,
+    same_instant,
+    words_of,
+)
 from archiver.worm.checks import check
 from archiver.worm.listing import with_id
 from archiver.worm.requests.exchange import Answer, Headers
@@ -319,3 +331,43 @@ def _set_acl(case: Case) -> None:
     if answer.code == "AccessControlListNotSupported":
         raise NotOffered(f"ACLs are off: {answer}")
     case.must_allow(answer, "setting the ACL of a locked version")
+
+
+@check("OVR-13")
+def copy_onto_itself_and_delete(case: Case) -> None:
+    """Copy a version onto itself with other metadata, and delete one of the two: the other must keep its bytes."""
+    case.try_all(
+        ("the copy is deleted", partial(_copy_and_delete, case, is_old_locked=True)),
+        ("the copied version is deleted", partial(_copy_and_delete, case, is_old_locked=False)),
+    )
+
+
+def _copy_and_delete(case: Case, *, is_old_locked: bool) -> None:
+    old = case.stored(lock=case.lock() if is_old_locked else None, headers=_META)
+    headers = () if is_old_locked else case.lock().headers
+    answer, new = _copy_onto_itself(case, old, headers=headers)
+    case.must_allow(answer, "a copy onto itself with other metadata")
+    new = with_id(case, new)
+    deleted, kept = (new, old) if is_old_locked else (old, new)
+    if kept.id == deleted.id:
+        raise Inconclusive("the copy made no new version; see OVR-03")
+    if is_old_locked:
+        case.must_survive(old)
+    if is_protected(case.state(deleted), case.now()) or not is_protected(case.state(kept), case.now()):
+        raise NotOffered("a copy has not the lock of its request; see OVR-06 and OVR-07")
+    answer = case.delete(deleted)
+    case.must_survive_answer(answer, "deleting the other of two versions", kept)
+    case.must_allow(answer, "deleting an unlocked version of two", "204")
+
+
+@check("OVR-14")
+def overwrite_with_bypass(case: Case) -> None:
+    """Write over a locked version with the bypass header: it makes a new version, as without it."""
+    case.try_all(*((name, partial(_write_with_bypass, case, write)) for name, write in _WRITES.items()))
+
+
+def _write_with_bypass(case: Case, write: _Write) -> None:
+    version, before = _locked(case)
+    answer, new = _attempted(case, version, before, lambda: write(case, version, (), BYPASS))
+    if answer.ok and new.id == version.id:
+        case.deviate(f"writing over a locked version was answered {answer} with its own id, though nothing changed")

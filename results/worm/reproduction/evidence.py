@@ -51,6 +51,7 @@ class Request:
     signed_headers: Headers  # that the signature of a URL covers, whether sent or not
     unsigned_headers: tuple[str, ...]  # names of those that a signature in a header does not cover
     sender: str  # which rights its credential lacks; empty: none
+    is_streamed: bool  # its body was signed as chunks
     status: int
     answer_headers: Mapping[str, str]
     answer_body: bytes
@@ -201,7 +202,19 @@ def reproduction_of(check: CheckRecord, exchanges: Sequence[Mapping[str, Any]]) 
     if altered is not None:
         after = [altered.later]
     changed = check.verdict == "FAIL" and (changes_state or altered is not None)  # a deviation is in the answer
-    return Reproduction(check, finding, _needed(before, [*attempt, *after]), attempt, after, changed, altered)
+    needed = _needed(before, [*attempt, *after])
+    _refuse_unknown_values([*needed, *attempt, *after], requests, identifier)
+    return Reproduction(check, finding, needed, attempt, after, changed, altered)
+
+
+def _refuse_unknown_values(chosen: Sequence[Request], requests: Sequence[Request], identifier: str) -> None:
+    """Raise ResultsError if a request names a value of the recorded server that no earlier request returns."""
+    made = {value for request in requests for value in request.values}
+    known: set[str] = set()
+    for request in chosen:
+        if missing := [value for value in _needed_values(request) if value in made - known]:
+            raise ResultsError(f"{identifier}: a request that a script leaves out returned {missing[0]}")
+        known |= set(request.values)
 
 
 def _alteration(before: Sequence[Request], after: Sequence[Request], finding: CheckFinding) -> Alteration | None:
@@ -258,6 +271,7 @@ def _request(position: int, document: Mapping[str, Any]) -> Request:
         signed_headers=tuple((name, value) for name, value in document["signed_headers"]),
         unsigned_headers=tuple(document.get("unsigned_headers", ())),
         sender=document["sender"],
+        is_streamed=any(value.startswith("STREAMING-") for _, value in headers),
         status=document["status"],
         answer_headers=dict(document["response_headers"]),
         answer_body=_body(document, "response"),
@@ -335,6 +349,8 @@ def _shared_bucket(requests: Sequence[Request]) -> str | None:
 def _refuse_incomplete(request: Request, identifier: str) -> None:
     if request.signature == "form":
         raise ResultsError(f"{identifier}: a body contains a signature, and the evidence contains no signatures")
+    if request.is_streamed:
+        raise ResultsError(f"{identifier}: a body was signed in chunks, which a script does not do")
     is_cut = request.body_bytes > len(request.body)
     if is_cut and (request.body_is_text or any("checksum" in name.lower() for name, _ in request.headers)):
         raise ResultsError(f"{identifier}: the evidence has only the first {len(request.body)} bytes of a body")

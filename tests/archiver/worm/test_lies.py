@@ -1088,6 +1088,61 @@ def lists_no_key_that_was_written_with_two_slashes(asked: Asked, store: Store) -
     return replace(answer, body=re.sub(b"<Version>.*</Version>", b"", answer.body)) if is_hidden else answer
 
 
+def locks_copies_for_anybody(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    if asked.way != "copy" or answer.status != 403:
+        return answer
+    headers = [
+        (name, value) for name, value in asked.headers.items() if name.startswith(("content-md5", "x-amz-object"))
+    ]
+    return store.owner.client.send("PUT", asked.bucket, asked.key, headers=headers, body=asked.body)
+
+
+def takes_any_trailer(asked: Asked, _: Store) -> Answer:
+    answer = asked.pass_on()
+    if "x-amz-trailer" not in asked.headers or answer.status != 400:
+        return answer
+    body = asked.body.partition(b"\r\n")[2].partition(b"\r\n")[0]
+    headers = {name: value for name, value in asked.headers.items() if name.startswith("x-amz-object")}
+    return replace(asked, headers={}, body=body).changed({**headers, "content-md5": md5_of(body)})
+
+
+def keeps_how_a_body_was_sent(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    if "x-amz-trailer" in asked.headers and answer.ok:
+        store.told[asked.version._replace(id=answer.version_id or "", body=b"")] = True
+    is_told = asked.is_read and asked.version._replace(body=b"") in store.told
+    return replace(answer, headers={**answer.headers, "content-encoding": "aws-chunked"}) if is_told else answer
+
+
+def loses_the_second_upload(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    first = store.told.setdefault(Version(asked.bucket, "", "", b""), asked.key) if asked.way == "upload" else asked.key
+    if asked.key != first and answer.version_id:
+        store.destroy(asked.version._replace(id=answer.version_id))
+    return answer
+
+
+def keeps_one_set_of_bytes_for_a_copy(asked: Asked, store: Store) -> Answer:
+    """Lose the bytes of a version with those of its copy, or the other way round."""
+    if asked.is_delete:
+        for version in store.told.pop(asked.version._replace(body=b""), []):
+            store.destroy(version)
+    older = _versions(store, asked) if asked.way == "copy" else []
+    answer = asked.pass_on()
+    for each in older:
+        newer = each._replace(id=answer.version_id or "")
+        store.told |= {newer: [each], each: [newer]}
+    return answer
+
+
+def overwrites_with_bypass(asked: Asked, store: Store) -> Answer:
+    if asked.is_put and BYPASS in asked.headers:
+        for version in _versions(store, asked):
+            store.destroy(version)
+    return asked.pass_on()
+
+
 def ignores_event_holds(asked: Asked, _: Store) -> Answer:
     return asked.without("x-amz-object-lock-event-hold") if asked.is_put else asked.pass_on()
 
@@ -1354,11 +1409,11 @@ LIES: list[tuple[Lie, str, str]] = [
     (lets_everybody_lift_holds, "LH", "LH-09"),
     (shows_no_hold, "ING-01 ING-02 ING-14 VER-07", "ING-02"),
     (takes_any_word_for_the_bypass, "GOV", "GOV-05"),
-    (lets_everybody_bypass, "GOV BAT-08", "GOV-02 GOV-03 GOV-06"),
-    (lets_everybody_shorten, "GOV", "GOV-03"),
+    (lets_everybody_bypass, "GOV BAT-08", "GOV-02 GOV-03 GOV-06 GOV-11"),
+    (lets_everybody_shorten, "GOV", "GOV-03 GOV-11"),
     (shortens_by_any_word_for_the_bypass, "GOV", "GOV-05"),
     (lets_nobody_bypass, "GOV RET-11 RET-09", "GOV-04 GOV-06 RET-09 RET-11"),
-    (drops_the_lock_of_whom_it_does_not_let_lock, "GOV LH-09", "GOV-08 LH-09"),
+    (drops_the_lock_of_whom_it_does_not_let_lock, "GOV LH-09", "GOV-08 LH-09 GOV-12 GOV-11"),
     (keeps_one_version_of_a_key, "OVR-01 OVR-10 DEL-07 VER-01", "DEL-07 OVR-01 VER-01"),
     (overwrites_in_place, "OVR OVR-04 OVR-05", "OVR-04"),
     (overwrites_as_a_replica, "OVR OVR-05", "OVR-05"),
@@ -1405,6 +1460,12 @@ LIES: list[tuple[Lie, str, str]] = [
     (shows_any_event_hold, "SID", "SID-10"),
     (keeps_default_event_holds_only, "SID", "SID-10"),
     (lets_strangers_delete, "SID", "SID-06"),
+    (locks_copies_for_anybody, "GOV-12 GOV-08", "GOV-12"),
+    (takes_any_trailer, "ING-17 ING-08", "ING-17"),
+    (keeps_how_a_body_was_sent, "ING-17 ING-01", "ING-17"),
+    (loses_the_second_upload, "ING-18", "ING-18"),
+    (keeps_one_set_of_bytes_for_a_copy, "OVR", "OVR-13"),
+    (overwrites_with_bypass, "OVR", "OVR-14"),
     (obeys_unsigned_headers, "GOV GOV-11", "GOV-11"),
     (takes_unsigned_locks, "GOV GOV-11", "GOV-11"),
     (resolves_dot_segments, "OVR OVR-12", "OVR-12"),
@@ -1415,8 +1476,8 @@ LIES: list[tuple[Lie, str, str]] = [
     (drops_the_lock_of_copies, "ING-06 OVR DFT", "DFT-03 ING-06 OVR-07"),
     (forgets_the_default_of_copies, "DFT", "DFT-02 DFT-03"),
     (forgets_the_default_of_uploads, "DFT", "DFT-02 DFT-03"),
-    (keeps_nothing_under_an_upload, "OVR", "OVR-02"),
-    (keeps_nothing_under_a_copy, "OVR", "OVR-03"),
+    (keeps_nothing_under_an_upload, "OVR", "OVR-02 OVR-14"),
+    (keeps_nothing_under_a_copy, "OVR", "OVR-03 OVR-13 OVR-14"),
     (locks_copies_as_their_source, "OVR", "OVR-06"),
     (takes_any_default, "CFG", "CFG-05 CFG-06"),
     (locks_nothing_older_than_object_lock, "CFG", "CFG-09"),

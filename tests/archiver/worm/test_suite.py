@@ -198,6 +198,20 @@ def test_an_error_of_the_server_is_inconclusive_and_no_refusal(platform: Platfor
     assert of(CheckVerdict.INCONCLUSIVE, results.values()) == set(ids), reasons(results.values())
 
 
+@pytest.mark.parametrize("identifier", ["DEL-02", "GOV-02", "LH-01", "RET-10"])
+@pytest.mark.parametrize("refusal", ["200 with an error", "closed connection"])
+def test_refusal_that_is_none_passes_no_check(platform: Platform, refusal: str, identifier: str) -> None:
+    def lie(asked: Asked, _: Store) -> Answer:
+        if not (asked.method == "DELETE" or asked.sets("retention") or asked.sets("legal-hold")):
+            return asked.pass_on()
+        if refusal == "closed connection":
+            raise ConnectionResetError("closed")
+        return Answer(200, {}, b"<Error><Code>AccessDenied</Code></Error>")
+
+    results = platform.lied_about(lie, [identifier])
+    assert results[identifier].verdict is not CheckVerdict.PASS, reasons(results.values())
+
+
 def test_check_does_not_pass_over_a_part_that_is_not_offered(platform: Platform) -> None:
     def ignores_sha1(asked: Asked, _: Store) -> Answer:
         headers = {name: value for name, value in asked.headers.items() if name != "x-amz-checksum-sha1"}

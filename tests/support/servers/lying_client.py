@@ -189,17 +189,19 @@ class LyingClient(S3Client):
         return self._in_parts(asked) or self._copied(asked) or self._lie(asked, self._store)
 
     def _copied(self, asked: Asked) -> Answer | None:
-        if not asked.is_put or "x-amz-copy-source" not in asked.headers:
+        source = "x-amz-copy-source"
+        is_signed = source in asked.headers.get("authorization", source)
+        if not asked.is_put or source not in asked.headers or not is_signed:
             return None
-        place, _, version_id = unquote(asked.headers["x-amz-copy-source"]).partition("?versionId=")
+        place, _, version_id = unquote(asked.headers[source]).partition("?versionId=")
         bucket, _, key = place.removeprefix("/").partition("/")
-        source = self.honest.send("GET", bucket, key, query=(("versionId", version_id),))
-        if not source.ok:
-            return source
+        copied = self.honest.send("GET", bucket, key, query=(("versionId", version_id),))
+        if not copied.ok:
+            return copied
         headers = {name: value for name, value in asked.headers.items() if not name.startswith("x-amz-copy-")}
         if headers.pop("x-amz-metadata-directive", "") != "REPLACE":
-            headers |= {name: value for name, value in source.headers.items() if name.startswith("x-amz-meta-")}
-        return self._lie(asked.as_put("copy", headers, source.body), self._store)
+            headers |= {name: value for name, value in copied.headers.items() if name.startswith("x-amz-meta-")}
+        return self._lie(asked.as_put("copy", headers, copied.body), self._store)
 
     def _in_parts(self, asked: Asked) -> Answer | None:
         uploads, identifier = self._store.uploads, asked.query.get("uploadId", "")
