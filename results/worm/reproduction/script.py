@@ -310,7 +310,8 @@ class _Writer:
         if match[0][:10] in self._days:
             return self._day(match[0][:10]) + match[0][10:]
         instant = datetime.fromisoformat(match[1] + "Z")
-        if abs(instant.year - self._start.year) > _YEARS_MAX:
+        is_past_day = instant < self._start and match[1].endswith("T00:00:00")  # of a rule for whole days
+        if abs(instant.year - self._start.year) > _YEARS_MAX or is_past_day:
             return match[0]
         fraction = match[2] or ""
         seconds = (instant - self._start).total_seconds()
