@@ -490,6 +490,7 @@ TAGS: list[Expectation] = [
      "400 InvalidTag"),
     ("removed", lambda s: (tagged(s, {"a": "1"}), s.s3.delete_object_tagging(Bucket=s.plain, Key="k"), tags(s))[2], {}),
     ("removed: the status", lambda s: status_of(s.s3.delete_object_tagging(**s.put())), 204),
+    ("a name alone, with the upload", lambda s: tags(s, bucket=s.put(Tagging="a&b=1")["Bucket"]), {"a": "", "b": "1"}),
     ("set with the upload", lambda s: tags(s, bucket=s.put(Tagging="a=1&b=%2B")["Bucket"]), {"a": "1", "b": "+"}),
     ("counted on GET", lambda s: s.s3.get_object(**s.put(Tagging="a=1&b=2"))["TagCount"], 2),
     ("a name twice, with the upload", lambda s: s.put(Tagging="a=1&a=2"), "400 InvalidTag"),

@@ -113,13 +113,14 @@ def check_delete(lock: VersionLock, now_ms: int, *, bypass: bool) -> None:
 
 
 def check_new_retention(wanted: VersionRetention, now_ms: int) -> None:
-    """Return if a new lock may have this date: in the future, and at most 100 years away. Raises BadRetainUntil."""
+    """Return if a new lock may have this date: in the future. Raises BadRetainUntil.
+
+    Amazon documents a limit of 100 years for default rules, and none for the date of one object.
+    """
     if not wanted.until_ms and wanted.event_hold is not None:
         return  # the event hold sets the date
     if wanted.until_ms <= now_ms:
         raise BadRetainUntil("The retain until date must be in the future!")
-    if wanted.until_ms > now_ms + LONGEST_RETENTION_YEARS * 366 * _DAY_MS:
-        raise BadRetainUntil(f"The retain until date must be within {LONGEST_RETENTION_YEARS} years")
 
 
 def changed_retention(

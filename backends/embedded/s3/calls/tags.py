@@ -30,12 +30,15 @@ _CHARACTERS = re.compile(r"[\w\s+\-=.:/@]*")  # letters of any script, digits, s
 
 
 def of_header(headers: Mapping[str, str]) -> str | None:
-    """Parse the tags of an upload from `name=value&...` to a JSON object; None for none. Raises S3Error."""
+    """Parse the tags of an upload from `name=value&...` to a JSON object; None for none. Raises S3Error.
+
+    A name without `=` has an empty value.
+    """
     sent = headers.get(HEADER)
     if not sent:
         return None
     try:
-        return _checked(parse_qsl(sent, keep_blank_values=True, strict_parsing=True, errors="strict"))
+        return _checked(parse_qsl(sent, keep_blank_values=True, errors="strict"))
     except ValueError:
         raise S3Error("InvalidArgument", "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL"
                       " query parameters without tag name duplicates.") from None  # fmt: skip
