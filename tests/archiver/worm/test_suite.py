@@ -57,9 +57,9 @@ def platform(checked_store: process.StoreProcess) -> Platform:
 
 
 def shorten_races(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limit a race to 20 pairs of requests, of which one must overlap."""
-    monkeypatch.setattr(races, "PAIRS", 20)
-    monkeypatch.setattr(races, "RATE_MAX", 0.9)
+    """Limit a race to 60 pairs of requests, of which 16 must overlap."""
+    monkeypatch.setattr(races, "PAIRS", 60)
+    monkeypatch.setattr(races, "RATE_MAX", 0.2)
 
 
 @pytest.fixture(scope="module")
