@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from archiver.values.sizes import format_bytes
 from results.comparison.scorecard.cards import Card
 from results.comparison.scorecard.tables import failures_by_severity
-from results.comparison.scorecard.verdicts import kill_words, missing_parts_of, worst_words
+from results.comparison.scorecard.verdicts import kill_words, missing_parts_of
 from results.document.document import State
 from results.document.grades import NOT_KNOWN, worst_grade
 from results.planning.combined import CombinedPlan
 from results.planning.sizing import Reason
 from results.recorded.model import RESTARTED_ROUND, CheckRecord
 from results.worm.findings import checks_tried, findings_of
+from results.worm.harm import loss_words, remedy_words
 
 RISKS_SHOWN = 3
 FROM_MEMORY = "none"  # how the durability of a platform begins that acknowledges what it only has in memory
@@ -157,7 +158,7 @@ def risks(candidate: Candidate) -> Iterator[Risk]:
     """Yield what may go wrong on a platform, the gravest first."""
     for check in findings_of(candidate.checks):
         if check.is_violation:
-            yield Risk(worst_words([check]), "")
+            yield Risk(f"{check.severity} {check.name}: {loss_words(check) or check.tries}", remedy_words(check))
     if durability(candidate).state == "bad":
         yield Risk(
             f"An acknowledged record can be lost: {candidate.card.profile.durability}.",

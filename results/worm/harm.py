@@ -41,12 +41,22 @@ def lost_by(check: CheckRecord) -> str:
 
 def harm_words(check: CheckRecord) -> str:
     """Return the harm of a violation in plain words; empty if the check is none, or its run recorded no harm."""
+    return " ".join(filter(None, (loss_words(check), remedy_words(check))))
+
+
+def loss_words(check: CheckRecord) -> str:
+    """Return what a violation loses, who can cause it and which clients send such requests; empty likewise."""
     if not check.is_violation or check.harm is None:
         return ""
-    harm = check.harm
-    race = ", with two requests at the same time" if harm.in_race else ""
-    way = f" Workaround: {harm.workaround}." if harm.workaround else " No workaround is known."
-    return f"{LOST[lost_by(check)].capitalize()}. Who: {WHO[harm.who]}{race}. Sent by: {harm.clients}.{way}"
+    race = ", with two requests at the same time" if check.harm.in_race else ""
+    return f"{LOST[lost_by(check)].capitalize()}. Who: {WHO[check.harm.who]}{race}. Sent by: {check.harm.clients}."
+
+
+def remedy_words(check: CheckRecord) -> str:
+    """Return the workaround against a violation; empty likewise."""
+    if not check.is_violation or check.harm is None:
+        return ""
+    return f"Workaround: {check.harm.workaround}." if check.harm.workaround else "No workaround is known."
 
 
 def gravity(check: CheckRecord) -> tuple[str, int, int, bool]:
