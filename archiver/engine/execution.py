@@ -116,7 +116,9 @@ def _void_step(step: str, results: Sequence[Result]) -> str:
     for result in results:
         if result.void:
             return f"{step} is void: {result.workload}: {result.void}"
-    return f"client limit reached at {step}: more client machines needed"
+    if any(result.limited_by == "client" for result in results):
+        return f"client limit reached at {step}: more client machines needed"
+    return f"other programs kept this machine busy at {step}: search again while it is idle"
 
 
 def _too_much(run: Run, phases: Sequence[Phase], rates: OfferedRates) -> str | None:

@@ -2,9 +2,10 @@
 
 They read only what the database stores, so a verdict can be computed again from the record.
 
-A criterion that was missed says nothing about the platform if the client was the limit of its phase: more client
-machines might have met it. Such a phase is void. A criterion that was met stays met, because a slow client only makes
-numbers worse. Errors of the platform are no client's fault: a phase that missed a criterion on errors has failed.
+A criterion that was missed says nothing about the platform if the client was the limit of its phase, or other programs
+on its machine were: more client machines, or an idle one, might have met it. Such a phase is void. A criterion that was
+met stays met, because a slow client only makes numbers worse. Errors of the platform are no client's fault: a phase
+that missed a criterion on errors has failed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from results.recorded.model import CriterionResult, Result, SearchOutcome
 
 Verdict = Literal["void", "pass", "fail", "none"]
 CLIENT_LIMIT = "the client was the limit while a criterion was missed: more client machines needed"
+HOST_LIMIT = "other programs kept this machine busy while a criterion was missed: measure again while it is idle"
+# What limited a result, and is not the platform.
+NOT_THE_PLATFORM = {"client": CLIENT_LIMIT, "host cpu": HOST_LIMIT}
 
 
 def verdict(
@@ -66,12 +70,12 @@ def void_because(result: Result, results: Sequence[Result], criteria: Sequence[C
 
     ``results`` and ``criteria`` are those of its run.
     """
-    if not result.void and result.limited_by != "client":
+    if not result.void and result.limited_by not in NOT_THE_PLATFORM:
         return ""
     missed = [each for each in criteria if not each.passed and each.position == result.position]
     if any(_missed_by_platform(each, results) for each in missed):
         return ""
-    return result.void or (CLIENT_LIMIT if missed else "")
+    return result.void or (NOT_THE_PLATFORM[str(result.limited_by)] if missed else "")
 
 
 def _missed_by_platform(criterion: CriterionResult, results: Sequence[Result]) -> bool:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from archiver.values.sizes import format_size
 from results.measures.quality import cautions
-from results.measures.verdict import CLIENT_LIMIT
+from results.measures.verdict import NOT_THE_PLATFORM
 from results.mixed.published import email_limits_ms, mailbox_rates
 from results.mixed.tiles import LOG, RETRIEVE, Scale, Tile, mean_ms, part_of
 from results.recorded.model import CriterionResult, Result
 
-VOID = f"void: {CLIENT_LIMIT}"
+VOID = {limit: f"void: {words}" for limit, words in NOT_THE_PLATFORM.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Mailboxes:
 
     @property
     def is_void(self) -> bool:
-        """Whether the number is unknown because the client was the limit."""
-        return self.supported is None and set(self.reasons) == {VOID}
+        """Whether the number is unknown because the client, or other programs on its machine, were the limit."""
+        return self.supported is None and bool(self.reasons) and set(self.reasons) <= set(VOID.values())
 
 
 def page_bytes(email: Result) -> int:
@@ -76,7 +76,7 @@ def all_mailboxes(scale: Scale) -> Mailboxes:
     known = [mailboxes.possible for mailboxes in each.values() if mailboxes.possible is not None]
     possible = sum(known) if len(known) == len(each) else None
     if void and void == failed:
-        return Mailboxes(None, (VOID,), possible)
+        return Mailboxes(None, each[void[0]].reasons, possible)
     if failed:
         others = f"; and {len(failed) - 1} more of {len(each)} tiles support none" if len(failed) > 1 else ""
         return Mailboxes(None, (f"tile {failed[0]}: {each[failed[0]].reasons[0]}{others}",), possible)
@@ -92,11 +92,11 @@ def _reasons(tile: Tile) -> list[str]:
     """Return why a tile's e-mail does not count in one trial.
 
     The limits of Jetstress need not be criteria of the scenario, so a valid phase may exceed one. As for criteria, a
-    missed limit proves nothing if the client was the limit.
+    missed limit proves nothing if the client was the limit, or other programs on its machine were.
     """
     found, results = _failures(tile), tile.phase.results
-    by_client = any(result.limited_by == "client" for result in results)
-    return [VOID] if found and by_client and not any(result.platform_errors for result in results) else found
+    void = [VOID[limit] for limit in VOID if any(result.limited_by == limit for result in results)]
+    return void[:1] if found and void and not any(result.platform_errors for result in results) else found
 
 
 def _failures(tile: Tile) -> list[str]:

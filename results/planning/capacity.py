@@ -263,7 +263,7 @@ def _edge(phases: Sequence[MeasuredPhase], missed: Sequence[float]) -> _Edge:
     below = [scale for scale in scales if failed is None or scale < failed]
     held = [scale for scale in below if scale in valid]
     if not held:
-        what = "failed" if scales[0] in valid else "was void: the client was the limit"
+        what = "failed" if scales[0] in valid else "was void: the platform was not the limit"
         return _Edge(scales[0], False, f"{scales[0]:,.0f}, the fewest tried, {what}; other values are from there")
     if held[-1] < below[-1]:
         return _Edge(held[-1], True, f"at least: the client was the limit at {below[-1]:,.0f}")

@@ -160,10 +160,16 @@ def test_unreachable_window_criterion_ends_search_at_first_step(tmp_path: Path) 
     assert (code, document["verdict"]) == (1, verdict)
     assert document["search"]["largest"] is None
     ended, bound = {
-        "fail": ("users 2, the smallest, failed: lower first, or relax the criteria", "failed"),
-        "void": ("client limit reached at users 2: more client machines needed", "was void: the client was the limit"),
+        "fail": ({"users 2, the smallest, failed: lower first, or relax the criteria"}, "failed"),
+        "void": (
+            {
+                "client limit reached at users 2: more client machines needed",
+                "other programs kept this machine busy at users 2: search again while it is idle",
+            },
+            "was void: the platform was not the limit",
+        ),
     }[verdict]
-    assert document["search"]["ended_because"] == ended
+    assert document["search"]["ended_because"] in ended
     assert table.rows[0][2].notes == (f"2, the fewest tried, {bound}; other values are from there",)
 
 

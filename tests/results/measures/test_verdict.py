@@ -48,7 +48,8 @@ def test_lost_worker_or_content_fails_run_without_criteria(make_result: MakeResu
 
 
 @pytest.mark.parametrize(
-    ("limited_by", "expected"), [("client", "void"), ("host cpu", "fail"), ("server cpu", "fail"), (None, "fail")]
+    ("limited_by", "expected"),
+    [("client", "void"), ("host cpu", "void"), ("shared cpu", "fail"), ("server cpu", "fail"), (None, "fail")],
 )
 def test_a_criterion_missed_while_the_client_was_the_limit_is_void(
     make_result: MakeResult, limited_by: str | None, expected: str
