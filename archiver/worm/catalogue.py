@@ -66,6 +66,7 @@ class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     sources: dict[str, str]  # by name: title and address
     check: tuple[CatalogueEntry, ...]
+    generated: tuple[CatalogueEntry, ...]  # families of findings of generated sequences
 
 
 @cache
@@ -80,6 +81,18 @@ def catalogue() -> dict[str, CatalogueEntry]:
     return {entry.id: entry for entry in _catalogue().check}
 
 
+@cache
+def generated_families() -> dict[str, CatalogueEntry]:
+    """Return the families of findings of generated sequences by name, GEN-DELETE and so on."""
+    return {entry.id: entry for entry in _catalogue().generated}
+
+
+def entry_of(identifier: str) -> CatalogueEntry:
+    """Return the check with this id, or the family of a generated finding: GEN-DELETE of GEN-DELETE-0a1b2c."""
+    found = catalogue().get(identifier)
+    return found if found is not None else generated_families()["-".join(identifier.split("-")[:2])]
+
+
 def severity_rank(severity: str) -> str:
     """Return a key that sorts the worst severity first, and a control last."""
     return severity.replace("-", "S9")
@@ -87,7 +100,7 @@ def severity_rank(severity: str) -> str:
 
 def expectation(identifier: str, answer: str) -> str:
     """Return ``Amazon answers 409 BucketNotEmpty`` if the check has a source for that; else ``expected 409 ...``."""
-    return f"{'Amazon answers' if answer in catalogue()[identifier].sources else 'expected'} {answer}"
+    return f"{'Amazon answers' if answer in entry_of(identifier).sources else 'expected'} {answer}"
 
 
 def is_tsm(identifier: str) -> bool:

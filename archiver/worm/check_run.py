@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from archiver.worm.catalogue import catalogue, expectation, severity_rank
+from archiver.worm.catalogue import entry_of, expectation, severity_rank
 from archiver.worm.verdict import Answered, CheckEnded, CheckVerdict, Failed, Inconclusive
 from results.recorded.model import CheckFinding
 
@@ -100,4 +100,4 @@ class CheckRun:
     @property
     def severity(self) -> str:
         """The catalogue's: of the check's usual finding."""
-        return catalogue()[self.check_id].severity
+        return entry_of(self.check_id).severity

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
-from archiver.worm.catalogue import CatalogueEntry, catalogue
+from archiver.worm.catalogue import CatalogueEntry, catalogue, entry_of
 from archiver.worm.check_run import CheckRun, Exchange
 from archiver.worm.checks import CHECKS, CheckFunction
 from archiver.worm.repeats.load import BackgroundLoad
@@ -128,8 +128,11 @@ def result_of(
     findings: tuple[CheckFinding, ...] = (),
     exchanges: tuple[Exchange, ...] = (),
 ) -> CheckResult:
-    """Return the result of a check of the catalogue; ``severity`` is the finding's, by default the catalogue's."""
-    entry = catalogue()[identifier]
+    """Return the result of a check of the catalogue, or of a family of generated sequences.
+
+    ``severity`` is the finding's, by default the catalogue's.
+    """
+    entry = entry_of(identifier)
     return CheckResult(
         id=entry.id, family=entry.family, tries=entry.tries, must=entry.must, answer=entry.answer, rules=entry.rules,
         source=entry.source, severity=severity or entry.severity, verdict=verdict, reason=reason, round=round_,

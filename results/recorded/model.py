@@ -467,6 +467,11 @@ class CheckRecord:
         return f"{self.verdict} {self.severity}" if self.verdict == "FAIL" else self.verdict
 
     @property
+    def is_generated(self) -> bool:
+        """Whether this is the result of generated sequences, and not of a check of the catalogue."""
+        return self.id.startswith("GEN-")
+
+    @property
     def is_finding(self) -> bool:
         """Whether the platform did something else than it must."""
         return self.verdict in ("FAIL", "DEVIATION")

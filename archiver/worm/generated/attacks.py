@@ -36,7 +36,6 @@ class AttackTarget:
     client: S3Client
     record: ExpectedRecord
     etag: str
-    other_bucket: str  # without Object Lock
 
     @property
     def version(self) -> Version:
@@ -81,7 +80,7 @@ def _batch(
 
 def _write(writer: Writer, target: AttackTarget) -> Answer:
     version = target.version
-    return writer(target.case, WritePlace(target.client, version.bucket, version.key, (), target.other_bucket))[0]
+    return writer(target.case, WritePlace(target.client, version.bucket, version.key))[0]
 
 
 def _overwrite_version(target: AttackTarget) -> Answer:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from archiver.worm.case import COMPLIANCE, GOVERNANCE, LOCK_SECONDS, Case, ObjectLock, instant_of, iso, lock_headers
 from archiver.worm.generated.asking import NOT_IN_SCRIPTS, asking_client
 from archiver.worm.generated.attacks import ATTACKS, AttackTarget
-from archiver.worm.generated.dimensions import AttackTiming, Combination, Locking
+from archiver.worm.generated.dimensions import AttackTiming, Combination, Locking, Writing
 from archiver.worm.generated.events import EVENTS, Scene
 from archiver.worm.generated.judge import LISTING, Harm, harm_to
 from archiver.worm.generated.names import named
@@ -135,11 +135,16 @@ class Trial:
 
     def _prepare(self) -> None:
         self._record = self._stored()
-        self._judge("GEN-STORE", "after it was written and locked", ())
+        self._judge("GEN-STORE", "after it was written and locked", self._last_change())
         for event in self.combination.events:
             EVENTS[event](Scene(self.case, self._record))
         if self.combination.events:
-            self._judge("GEN-HISTORY", f"after {self.combination.events[-1].value}", ())
+            self._judge("GEN-HISTORY", f"after {self.combination.events[-1].value}", self._last_change())
+
+    def _last_change(self) -> list[Answer]:
+        """Return the answer to the last request that may have changed something."""
+        changes = [each for each in self.case.record if each.method not in ("GET", "HEAD")]
+        return [Answer(each.status or 0, {}, b"", each) for each in changes[-1:]]
 
     def _stored(self) -> ExpectedRecord:
         """Write and lock the record. Raises NotOffered if the platform refuses, as far as the state allows that."""
@@ -179,7 +184,7 @@ class Trial:
         return self.bench.by_default(case) if of.locking in BY_DEFAULT else self.bench.with_lock(case)
 
     def _other_bucket(self) -> str:
-        return self.bench.without_lock(self.case)
+        return self.bench.without_lock(self.case) if self.combination.writing is Writing.COPY_ACROSS else ""
 
     def _lock(self) -> ObjectLock | None:
         """Return the retention that the record shall have, unless the bucket's rule or a hold locks it."""
@@ -218,7 +223,7 @@ class Trial:
         client = asking_client(case, self.combination.asking)
         if self.combination.asking in NOT_IN_SCRIPTS:
             case.has_all = False
-        target = AttackTarget(case, client, record, self._etag, self._other_bucket())
+        target = AttackTarget(case, client, record, self._etag)
         if self.combination.timing is AttackTiming.NEAR_THE_DATE:
             assert record.until is not None
             case.wait_until(record.until - timedelta(seconds=BEFORE_SECONDS))
@@ -247,7 +252,7 @@ class Trial:
             found = [one() for _ in range(times)][-1:]
         return [each for each in found if each is not None], ends
 
-    def _judge(self, family: str, when: str, answers: list[Answer] | tuple[()]) -> None:
+    def _judge(self, family: str, when: str, answers: list[Answer]) -> None:
         """Raise Failed, with the finding noted, if the record is not as the rules require."""
         harm = harm_to(self.case, self._record)
         if harm is None:

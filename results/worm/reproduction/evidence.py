@@ -185,7 +185,9 @@ def reproduction_of(check: CheckRecord, exchanges: Sequence[Mapping[str, Any]]) 
     requests = [_request(position, each) for position, each in recorded if each["status"]]
     if not requests:
         raise ResultsError(f"{identifier}: the evidence has no request that shows it")
-    chosen = _chosen(requests, _first_chosen(requests, finding), identifier)
+    # A generated sequence is simplified before it is recorded: it needs each of its requests.
+    needed = requests if check.is_generated else _first_chosen(requests, finding)
+    chosen = _chosen(requests, needed, identifier)
     for request in chosen:
         _refuse_incomplete(request, identifier)
     changes = [number for number, request in enumerate(chosen) if not request.reads]

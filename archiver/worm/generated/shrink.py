@@ -1,0 +1,73 @@
+"""Finds the plainest combination that still harms its record in the same way.
+
+One idea: a cause needs few of the values of the row that found it. Each value is replaced by the plainest of its
+dimension, and each event left out, as long as the harm stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from archiver.worm.generated.dimensions import Asking, Attack, AttackTiming, Combination, Locking, Naming, Writing
+from archiver.worm.generated.rules import is_sensible_combination
+from archiver.worm.generated.trial import Trial
+
+REPEATS = 2  # to see a harm again before it is simplified
+TRIALS_MAX = 40
+_PLAIN_LOCKS = (Locking.GOVERNANCE, Locking.HOLD, Locking.COMPLIANCE)
+
+
+def shrunk(found: Trial, carry_out: Callable[[Combination], Trial]) -> tuple[Trial, bool]:
+    """Return the trial of the plainest combination with the same harm, and whether the harm was seen again.
+
+    ``carry_out`` runs the trial of a combination.
+    """
+    trials = 0
+
+    def has_same_harm(trial: Trial) -> bool:
+        return trial.harm is not None and found.harm is not None and trial.harm.kind == found.harm.kind
+
+    for _ in range(REPEATS):
+        again = carry_out(found.combination)
+        if has_same_harm(again):
+            break
+    else:
+        return found, False
+    smallest, simplified = again, True
+    while simplified:
+        simplified = False
+        for simpler in _simpler(smallest.combination):
+            if trials == TRIALS_MAX:
+                return smallest, True
+            trials += 1
+            trial = carry_out(simpler)
+            if has_same_harm(trial):
+                smallest, simplified = trial, True
+                break
+    return smallest, True
+
+
+def _simpler(of: Combination) -> Iterator[Combination]:
+    """Yield sensible combinations that are one step plainer, the greatest steps first."""
+    for each in _steps(of):
+        if each != of and is_sensible_combination(each):
+            yield each
+
+
+def _steps(of: Combination) -> Iterator[Combination]:
+    if of.attack is not None:
+        yield replace(of, attack=None, asking=Asking.OWNER, timing=AttackTiming.AT_ONCE)
+    yield replace(of, events=())
+    for index in range(len(of.events)):
+        yield replace(of, events=(*of.events[:index], *of.events[index + 1 :]))
+    yield replace(of, timing=AttackTiming.AT_ONCE)
+    yield replace(of, asking=Asking.OWNER)
+    yield replace(of, naming=Naming.PLAIN)
+    yield replace(of, writing=Writing.PUT)
+    plainer = _PLAIN_LOCKS.index(of.locking) if of.locking in _PLAIN_LOCKS else len(_PLAIN_LOCKS)
+    for locking in _PLAIN_LOCKS[:plainer]:
+        yield replace(of, locking=locking)
+    for attack in (Attack.DELETE, Attack.OVERWRITE):
+        if of.attack not in (None, Attack.DELETE, attack):
+            yield replace(of, attack=attack)
