@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from archiver.values.errors import ArchiverError
 from archiver.values.platform import PlatformProfile
 from archiver.worm import checks
 from archiver.worm.catalogue import catalogue
+from archiver.worm.generated.campaign import Campaign, Generation
 from archiver.worm.platforms.under_test import UnderTest, WormRun
 from archiver.worm.rounds import Rounds
 from archiver.worm.suite import CheckResult, OnResult, Round
@@ -39,6 +40,7 @@ class WormOptions:
     command_line: list[str]
     accepts_server_clock: bool = False  # use the platform's clock even if it is far from this machine's
     expected: Sequence[Mapping[str, str]] = ()  # failures that do not fail the run: check, reason, link
+    generation: Generation | None = None  # None: no sequences are generated
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class WormOutcome:
 
 
 def conduct(run: WormRun, platforms: Sequence[UnderTest], options: WormOptions, on_check: OnResult) -> WormOutcome:
-    """Run the checks alone, then those that passed under load and after a restart.
+    """Run the checks alone, then those that passed under load and after a restart, then generated sequences.
 
     ``platforms`` are the run's platform over each of its protocols. Raises PlatformError if it creates no place for the
     checks.
@@ -71,10 +73,15 @@ def conduct(run: WormRun, platforms: Sequence[UnderTest], options: WormOptions, 
         with ExitStack() as servers, ExitStack() as opened:  # restarted servers run until the places are removed
             try:
                 run.ledger.begin_run(run.id, database.path)
-                rounds = []
+                rounds, campaigns = [], []
                 for platform in platforms:
                     ids = [each for each in options.ids if platform.covers(each)]
-                    rounds += [Rounds(opened.enter_context(platform.opened(ids)), ids, ended)] if ids else []
+                    generation = options.generation if platform.is_generated_for else None
+                    if not ids and generation is None:
+                        continue
+                    suite = opened.enter_context(platform.opened(ids))
+                    rounds += [Rounds(suite, ids, ended)] if ids else []
+                    campaigns += [Campaign(suite, generation)] if generation is not None else []
                 began, clock = time.time(), time.monotonic()
                 for each in rounds:
                     each.alone()
@@ -84,6 +91,9 @@ def conduct(run: WormRun, platforms: Sequence[UnderTest], options: WormOptions, 
                     for take_round in (each.under_load, partial(each.after_restart, servers)):
                         record = take_round()
                         rounds_done += [record] if record is not None else []
+                for campaign in campaigns:
+                    words = campaign.run(ended)
+                    rounds_done[0] = replace(rounds_done[0], note=f"{rounds_done[0].note}; then {words}")
                 expected = {each["check"] for each in options.expected}
                 is_violated = any(each.is_violation and each.id not in expected for each in results)
                 verdict = "fail" if is_violated else "pass"
@@ -93,8 +103,9 @@ def conduct(run: WormRun, platforms: Sequence[UnderTest], options: WormOptions, 
             finally:
                 with interruption.deferred():  # otherwise results would be lost
                     # Checks end in other threads, but only this thread may use the database.
+                    places = {each: place for place, each in enumerate(options.ids)}
                     for result in sorted(
-                        results, key=lambda each: (_ROUNDS.index(Round(each.round)), options.ids.index(each.id))
+                        results, key=lambda each: (_ROUNDS.index(Round(each.round)), places.get(each.id, len(places)))
                     ):
                         database.add_check(result.record, [each.document for each in result.exchanges])
                     for record in rounds_done:
@@ -122,6 +133,7 @@ def _run_record(run: WormRun, options: WormOptions) -> RunRecord:
             "compliance": options.compliance,
             "catalogue": _catalogue(),
             "expected": list(options.expected),
+            "generation": options.generation._asdict() if options.generation is not None else None,
             "platform_started": run.platform is not None,
         },
         host=machine.describe(),

@@ -51,8 +51,11 @@ def catalogue_of(run: StoredRun) -> CheckCatalogue | None:
 
 
 def checks_tried(checks: Sequence[CheckRecord], catalogue: CheckCatalogue | None) -> str:
-    """Return ``2 of 170 checks``: the checks of a run, each counted once, and those of the catalogue if it is known."""
-    tried = len({check.id for check in checks})
+    """Return ``2 of 170 checks``: the checks of a run, each counted once, and those of the catalogue if it is known.
+
+    Generated sequences are not counted.
+    """
+    tried = len({check.id for check in checks if not check.is_generated})
     if catalogue is not None:
         return f"{tried:,} of {catalogue.checks:,} checks"
     return f"{tried:,} check{'s' if tried != 1 else ''}"

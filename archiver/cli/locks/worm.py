@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -16,6 +17,7 @@ from click.core import ParameterSource
 
 from archiver.cli.locks.reproduce import reproduce
 from archiver.cli.parameters import (
+    DURATION,
     credential_options,
     platform_name_options,
     route_options,
@@ -30,8 +32,9 @@ from archiver.platforms.opening import PLATFORMS, EmbeddedStore, PlatformOptions
 from archiver.values.errors import UsageError
 from archiver.values.sizes import format_duration, format_instant
 from archiver.worm.case import COMPLIANCE_SECONDS
-from archiver.worm.catalogue import catalogue
+from archiver.worm.catalogue import catalogue, generated_families
 from archiver.worm.conduct import WormOptions, WormOutcome, conduct
+from archiver.worm.generated.campaign import Generation
 from archiver.worm.platforms.s3 import LimitedClients, S3UnderTest, reached
 from archiver.worm.platforms.tsm import CLASSES, OTHER_NODE, TsmUnderTest
 from archiver.worm.platforms.under_test import UnderTest, WormRun
@@ -62,6 +65,8 @@ from results.worm.judgement import ConformanceJudgement, judge
 
 # Credentials that the embedded store makes, by the right that each lacks.
 _OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in RIGHTS}
+
+_SEEDS = 1_000_000
 
 
 @click.group(invoke_without_command=True)
@@ -94,6 +99,17 @@ _OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in RIGHTS}
     "--check", "ids", multiple=True, metavar="ID", help="Run only this check or family (DEL); repeat for several."
 )
 @click.option(
+    "--for",
+    "seconds",
+    type=DURATION,
+    metavar="DURATION",
+    help="After the checks, try generated sequences for this long, such as 10m. A sequence combines how a record is "
+    "written, locked and named with what happens next, who asks, what is tried and when.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), help="Seed of the generated sequences, with --for  [default: random, recorded]"
+)
+@click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: runs in $ARCHIVER_HOME]"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
@@ -118,6 +134,8 @@ def worm(
     compliance: bool,
     accepts_server_clock: bool,
     ids: Sequence[str],
+    seconds: float | None,
+    seed: int | None,
     out: Path | None,
     as_json: bool,
     against: str | None,
@@ -128,11 +146,11 @@ def worm(
 
     Tries everything that could lose, alter or unlock a record. The checks make their own buckets, lock for seconds, and
     remove everything that may be removed. Every answer is judged by the state afterwards. Refusals that held are tried
-    again while clients archive and retrieve and, if Archiver started the server, after it was killed. A check that
-    fails with severity S1 or S2 is a violation: exit status 1. Some checks lock for a day or for decades in mode
-    GOVERNANCE, and bypass that lock; the ledger has the latest such date until the run ends, and then what remains.
-    If Ctrl-C, SIGTERM or SIGHUP interrupts the command, it records the checks that ended, removes what it made, and
-    exits with 130, 143 or 129.
+    again while clients archive and retrieve and, if Archiver started the server, after it was killed. With --for,
+    generated sequences follow. A check that fails with severity S1 or S2 is a violation: exit status 1. Some checks
+    lock for a day or for decades in mode GOVERNANCE, and bypass that lock; the ledger has the latest such date until
+    the run ends, and then what remains. If Ctrl-C, SIGTERM or SIGHUP interrupts the command, it records the checks that
+    ended, removes what it made, and exits with 130, 143 or 129.
 
     \b
     Example:
@@ -143,11 +161,13 @@ def worm(
             raise UsageError(f"write the options of {context.invoked_subcommand} after its name")
         return
     chosen = _chosen(ids)
-    excused = read_expected(expected, catalogue()) if expected is not None else {}
+    excused = read_expected(expected, [*catalogue(), *generated_families()]) if expected is not None else {}
     baselines = read_baselines(find_run(against)) if against is not None else None
     limited = _profiles(limited_profiles) if limited_profiles is not None else None
     if platforms and endpoint:
         raise UsageError("--platform starts a platform; --endpoint names one that runs already; choose one of them")
+    if seconds is None and seed is not None:
+        raise UsageError("--seed is of generated sequences: name their time with --for")
     s3 = S3Options(endpoints=(endpoint,) if endpoint else (), **access)
     options = WormOptions(
         ids=chosen,
@@ -156,6 +176,7 @@ def worm(
         out_dir=out if out is not None else runs_dir(),
         command_line=["archiver", *sys.argv[1:]],
         expected=[msgspec.structs.asdict(each) for each in excused.values()],
+        generation=Generation(seconds, seed if seed is not None else secrets.randbelow(_SEEDS)) if seconds else None,
     )
     outcomes = [check_platform(name, options, s3, limited) for name in platforms or (None,)]
     runs = [read_run(outcome.database) for outcome in outcomes]
@@ -193,7 +214,9 @@ def check_platform(
         profile = reached(backend, accepts_server_clock=options.accepts_server_clock)
         run = WormRun(new_run_id(), ledger, profile, hosted.platform if hosted is not None else None)
         limited, may_use_compliance = _limited(hosted, limited_profiles), options.compliance or hosted is not None
-        platforms: list[UnderTest] = [S3UnderTest(run, backend, limited, restart_of(hosted), may_use_compliance)]
+        platforms: list[UnderTest] = [
+            S3UnderTest(run, backend, limited, restart_of(hosted), may_use_compliance, options.generation is not None)
+        ]
         platforms += [TsmUnderTest(run, hosted.process)] if isinstance(hosted, EmbeddedStore) else []
         return conduct(run, platforms, options, _print_verdict)
 

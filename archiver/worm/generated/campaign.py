@@ -173,7 +173,7 @@ class Campaign:
         bench = Bench(self._start)
 
         def first(combination: Combination) -> Trial | None:
-            if time.monotonic() > self._ends:
+            if not self._has_time():
                 return None
             trial = Trial(bench, combination)
             trial.prepare()
@@ -185,6 +185,9 @@ class Campaign:
             trials = [each for each in pool.map(first, batch) if each is not None]
             list(pool.map(Trial.attack, (each for each in trials if each.verdict is None)))
         return trials
+
+    def _has_time(self) -> bool:
+        return time.monotonic() < self._ends
 
     def _start(self, family: str) -> Case:
         case = self.suite.start(family)
@@ -207,7 +210,9 @@ class Campaign:
                 cause.times += 1
                 return
         # Each trial has buckets of its own, so that its evidence has all requests that a script must send.
-        smallest, was_seen_again = shrunk(trial, lambda combination: Trial(Bench(self._start), combination).run())
+        smallest, was_seen_again = shrunk(
+            trial, lambda combination: Trial(Bench(self._start), combination).run(), self._has_time
+        )
         for cause in self.causes:
             if cause.explains(smallest):
                 cause.times += 1

@@ -18,10 +18,12 @@ TRIALS_MAX = 40
 _PLAIN_LOCKS = (Locking.GOVERNANCE, Locking.HOLD, Locking.COMPLIANCE)
 
 
-def shrunk(found: Trial, carry_out: Callable[[Combination], Trial]) -> tuple[Trial, bool]:
+def shrunk(
+    found: Trial, carry_out: Callable[[Combination], Trial], has_time: Callable[[], bool] = lambda: True
+) -> tuple[Trial, bool]:
     """Return the trial of the plainest combination with the same harm, and whether the harm was seen again.
 
-    ``carry_out`` runs the trial of a combination.
+    ``carry_out`` runs the trial of a combination. Without time, the plainest one so far is returned.
     """
     trials = 0
 
@@ -38,7 +40,7 @@ def shrunk(found: Trial, carry_out: Callable[[Combination], Trial]) -> tuple[Tri
     while simplified:
         simplified = False
         for simpler in _simpler(smallest.combination):
-            if trials == TRIALS_MAX:
+            if trials == TRIALS_MAX or not has_time():
                 return smallest, True
             trials += 1
             trial = carry_out(simpler)

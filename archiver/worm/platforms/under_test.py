@@ -36,6 +36,7 @@ class UnderTest(ABC):
     """The platform of a run, over one protocol."""
 
     protocol: ClassVar[str]
+    is_generated_for: ClassVar[bool] = False  # whether sequences can be generated for its protocol
 
     run: WormRun
     left: dict[str, RemovalReport] = field(default_factory=dict, init=False)  # by place that remains after the run

@@ -156,6 +156,13 @@ def test_a_failing_sequence_is_shrunk_to_its_cause(platform: GeneratedPlatform) 
     assert smallest.family == "GEN-HISTORY"
 
 
+def test_without_time_a_failing_sequence_stays_as_it_was(platform: GeneratedPlatform) -> None:
+    row = Combination(Writing.METADATA, events=(PriorEvent.NEIGHBOUR_DELETED,))
+    with platform.trials(DELETES_A_PREFIX) as carry_out:
+        smallest, was_seen_again = shrunk(carry_out(row), carry_out, lambda: False)
+    assert (smallest.combination, was_seen_again) == (row, True)
+
+
 def test_a_harm_that_does_not_come_again_is_kept_as_it_was(platform: GeneratedPlatform) -> None:
     deletions = count()
     once = replace(DELETES, triggered_by=lambda asked: deletes_version(asked) and next(deletions) == 0)

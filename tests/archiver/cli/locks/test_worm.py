@@ -131,6 +131,7 @@ def test_worm_report_lists_results_by_requirement_with_disclaimer(home: Path) ->
     [
         (["--check", "DEL-99"], "--check DEL-99: no such check; families are CFG, ING, DEL"),
         (["--platform", "embedded", "--endpoint", "http://127.0.0.1:1"], "choose one of them"),
+        (["--seed", "7"], "name their time with --for"),
     ],
 )
 def test_invalid_worm_options_are_refused_before_start(home: Path, arguments: list[str], words: str) -> None:
@@ -138,6 +139,17 @@ def test_invalid_worm_options_are_refused_before_start(home: Path, arguments: li
     assert done.returncode == 2
     assert words in done.stderr
     assert not (home / "ledger.db").exists()
+
+
+def test_worm_for_some_time_tries_generated_sequences_after_the_checks(home: Path) -> None:
+    done = archiver("worm", "--check", "DEL-01", "--for", "4s", "--seed", "7", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    by_id = {each["id"]: each for each in document["checks"]}
+    assert by_id["DEL-01"]["verdict"] == "PASS"
+    assert by_id["GEN-STORE"]["verdict"] == "PASS"
+    assert "generated sequences of seed 7" in document["rounds"][0]["note"]
+    assert document["violations"] == 0
 
 
 @pytest.mark.parametrize(
