@@ -24,6 +24,7 @@ _RIGHTS = {
     Asking.NO_HOLD: limited.HOLD,
     Asking.NO_DELETE: limited.DELETE,
 }
+CONTROLLED = frozenset(_RIGHTS) - {Asking.NO_DELETE}  # they must be able to delete what is not locked
 _ADDED: Mapping[Asking, Headers] = {
     Asking.NO_BYPASS: BYPASS,
     Asking.BYPASS: BYPASS,

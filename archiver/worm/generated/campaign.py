@@ -75,11 +75,11 @@ class Cause:
 
 @dataclass(slots=True)
 class Campaign:
-    """The generated sequences of one run. ``refused`` has the values that the platform does not offer, with reasons."""
+    """The generated sequences of one run. ``left_out`` has the values that are not in the array, with reasons."""
 
     suite: Suite
     generation: Generation
-    refused: dict[Enum, str] = field(default_factory=dict)
+    left_out: dict[Enum, str] = field(default_factory=dict)
     causes: list[Cause] = field(default_factory=list)
     counts: Counter[tuple[str, CheckVerdict]] = field(default_factory=Counter)  # by family and verdict
     _doubtful: dict[str, Trial] = field(default_factory=dict)  # the first inconclusive trial of a family
@@ -90,7 +90,7 @@ class Campaign:
         began = time.time()
         self._ends = time.monotonic() + self.generation.seconds
         if not self._start("GEN-STORE").may_use_compliance:
-            self.refused |= dict.fromkeys(IN_COMPLIANCE, "needs --compliance")
+            self.left_out |= dict.fromkeys(IN_COMPLIANCE, "needs --compliance")
         try:
             is_complete = self._probe() and self._carry_out_all(self._array())
             self._carry_out_all(self._walk())
@@ -118,12 +118,12 @@ class Campaign:
         plain = {each: plainest(each) for each in DIMENSIONS}
         for attack, locking in product(Attack, Locking):
             row: dict[type[Enum], Enum] = {**plain, Locking: locking, Attack: attack, type(value): value}
-            if locking not in self.refused and is_sensible(row):
+            if locking not in self.left_out and is_sensible(row):
                 return combination_of(row)
         return None
 
     def _values(self) -> list[list[Enum]]:
-        return [[value for value in dimension if value not in self.refused] for dimension in DIMENSIONS]
+        return [[value for value in dimension if value not in self.left_out] for dimension in DIMENSIONS]
 
     def _array(self) -> Iterator[Combination]:
         offered = self._values()
@@ -137,7 +137,7 @@ class Campaign:
         """Yield random combinations of several events, without end."""
         chance = random.Random(self.generation.seed)
         offered = self._values()
-        events = [each for each in PriorEvent if each is not PriorEvent.NOTHING and each not in self.refused]
+        events = [each for each in PriorEvent if each is not PriorEvent.NOTHING and each not in self.left_out]
         while all(offered) and events:
             row = {type(values[0]): chance.choice(values) for values in offered}
             several = tuple(chance.choice(events) for _ in range(chance.randint(2, EVENTS_MAX)))
@@ -148,12 +148,16 @@ class Campaign:
     # ---- carrying out
 
     def _probe(self) -> bool:
-        """Try each value alone, and leave out those that the platform does not offer. Return whether there was time."""
+        """Try each value alone. Return whether there was time.
+
+        Values that the platform does not offer leave the array, and those that alone harm a record before its attack.
+        """
         singles = self._singles()
 
         def probe(trial: Trial) -> None:
-            if trial.verdict in (CheckVerdict.NOT_OFFERED, CheckVerdict.NOT_TRIED):
-                self.refused[singles[trial.combination]] = trial.reason
+            is_missing = trial.verdict in (CheckVerdict.NOT_OFFERED, CheckVerdict.NOT_TRIED)
+            if is_missing or (trial.harm is not None and not trial.was_attacked):
+                self.left_out[singles[trial.combination]] = trial.reason
 
         return self._carry_out_all(iter(singles), probe)
 
@@ -225,7 +229,7 @@ class Campaign:
         trial = cause.trial
         assert trial.harm is not None
         again = "" if cause.was_seen_again else "; it was not seen again when the sequence was repeated"
-        words = f"{trial.reason}; {cause.times} generated sequences met this, the plainest is shown{again}"
+        words = f"{trial.reason}; met by {cause.times} of the generated sequences, the plainest is shown{again}"
         result = result_of(
             trial.family, CheckVerdict.FAIL, words, Round.ALONE, began, severity=trial.harm.severity,
             findings=trial.case.findings(CheckVerdict.FAIL), exchanges=tuple(trial.case.record),
@@ -255,6 +259,8 @@ class Campaign:
 
     def _words(self, is_complete: bool) -> str:
         total = sum(count for (family, _), count in self.counts.items() if family == LISTING)
-        refused = "; not offered: " + ", ".join(sorted(each.value for each in self.refused)) if self.refused else ""
         extent = "the whole array" if is_complete else "a part of the array"
-        return f"{total:,} generated sequences of seed {self.generation.seed}, {extent}{refused}"
+        words = f"{total:,} generated sequences of seed {self.generation.seed}, {extent}"
+        if not self.left_out:
+            return words
+        return f"{words}; not offered, or failing alone: {', '.join(sorted(each.value for each in self.left_out))}"

@@ -46,18 +46,18 @@ class Scene:
     def put(self, key: str | None = None) -> tuple[Answer, Version]:
         """PUT another object, by default a newer version of the record."""
         if key is None or key == self.version.key:
-            self.record.is_current = False
+            self.record.newer += 1
             key = self.version.key
         return writing.put(self.case, self.place._replace(key=key))
 
     def remove(self, answer: Answer, newer: Version) -> None:
-        """Delete a newer version of the record. The record is then current if the platform agrees."""
+        """Delete a newer version of the record, or its delete marker."""
         if answer.ok and newer.id and self.case.delete(newer).ok:
-            self.record.is_current = True
+            self.record.newer -= 1
 
 
 def _marker(scene: Scene, *, removed: bool) -> None:
-    scene.record.is_current = False
+    scene.record.newer += 1
     answer = scene.case.delete_key(scene.version.bucket, scene.version.key)
     if removed:
         scene.remove(answer, scene.version._replace(id=answer.version_id or ""))
@@ -77,7 +77,7 @@ def _newer_locked(scene: Scene) -> None:
 
 
 def _replaced_and_deleted(scene: Scene) -> None:
-    scene.record.is_current = False
+    scene.record.newer += 1
     scene.remove(*writing.copy_of(scene.case, scene.place, scene.version))
 
 
@@ -155,7 +155,7 @@ def _upload_twice(scene: Scene) -> None:
     answer, started = multipart.start(scene.case, scene.version.key, bucket=scene.version.bucket)
     if not answer.ok:
         return
-    scene.record.is_current = False
+    scene.record.newer += 1
     part = multipart.part(scene.case, started, 1, writing.new_body(scene.case))
     for _ in range(2):
         multipart.complete(scene.case, started, [part.headers.get("etag", "")])
@@ -180,7 +180,7 @@ def _refused_write(scene: Scene) -> None:
     wrong = (("Content-MD5", md5_of(b"other bytes")),)
     answer = scene.case.client.send("PUT", scene.version.bucket, scene.version.key, headers=wrong, body=b"wrong bytes")
     if answer.ok:
-        scene.record.is_current = False
+        scene.record.newer += 1
 
 
 def _refused_deletion(scene: Scene) -> None:

@@ -48,7 +48,7 @@ CHANGES_BUCKET = frozenset({
     PriorEvent.VERSIONING_AGAIN, PriorEvent.SUSPENSION, PriorEvent.RULE_SET, PriorEvent.RULE_REMOVED,
     PriorEvent.LIFECYCLE, PriorEvent.BUCKET_AGAIN, PriorEvent.BUCKET_DELETION,
 })  # fmt: skip
-COVERS = frozenset({Attack.DELETE_KEY, Attack.BATCH_KEYS}) | OVERWRITES | {Attack.EXPIRE}  # it may not stay current
+MAY_WRITE_ABOVE = frozenset({Attack.DELETE_KEY, Attack.BATCH_KEYS, Attack.EXPIRE, Attack.ENCRYPT}) | OVERWRITES
 _SIGNS_ITSELF = frozenset({Attack.OVERWRITE_CHUNKS, Attack.OVERWRITE_TRAILER, Attack.OVERWRITE_FORM})
 _ONE_DELETE = frozenset({Attack.DELETE, Attack.DELETE_IF_MATCH, Attack.DELETE_RETENTION, Attack.DELETE_TAGS,
                          Attack.DELETE_HOLD})  # fmt: skip
@@ -65,7 +65,12 @@ class ExpectedRecord:
     mode: str | None = None
     until: datetime | None = None  # the record is retained at least until then
     is_held: bool = False
-    is_current: bool = True  # a read of the key without a version id must return it
+    newer: int = 0  # versions and delete markers of its key that may be above it
+
+    @property
+    def is_current(self) -> bool:
+        """Whether a read of the key without a version id must return the record."""
+        return self.newer == 0
 
     def is_protected(self, now: datetime) -> bool:
         """Return whether nobody may delete or weaken the record for another second."""

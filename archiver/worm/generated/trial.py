@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 
 from archiver.worm.case import COMPLIANCE, GOVERNANCE, LOCK_SECONDS, Case, ObjectLock, instant_of, iso, lock_headers
-from archiver.worm.generated.asking import NOT_IN_SCRIPTS, asking_client
+from archiver.worm.generated.asking import CONTROLLED, NOT_IN_SCRIPTS, asking_client
 from archiver.worm.generated.attacks import ATTACKS, AttackTarget
 from archiver.worm.generated.dimensions import AttackTiming, Combination, Locking, Writing
 from archiver.worm.generated.events import EVENTS, Scene
@@ -23,12 +23,12 @@ from archiver.worm.generated.names import named
 from archiver.worm.generated.rules import (
     BY_DEFAULT,
     CHANGES_BUCKET,
-    COVERS,
     DELETIONS,
     FAR,
     HELD,
     HELD_ONLY,
     IN_COMPLIANCE,
+    MAY_WRITE_ABOVE,
     ON_BUCKET,
     ON_HOLD,
     ON_RETENTION,
@@ -96,6 +96,7 @@ class Trial:
     reason: str = ""
     harm: Harm | None = None
     family: str = ""
+    was_attacked: bool = False
     case: Case = field(init=False)
     _record: ExpectedRecord = field(init=False)
     _etag: str = ""
@@ -220,6 +221,7 @@ class Trial:
         attack, case, record = self.combination.attack, self.case, self._record
         if attack is None:
             return
+        self.was_attacked = True
         client = asking_client(case, self.combination.asking)
         if self.combination.asking in NOT_IN_SCRIPTS:
             case.has_all = False
@@ -227,11 +229,13 @@ class Trial:
         if self.combination.timing is AttackTiming.NEAR_THE_DATE:
             assert record.until is not None
             case.wait_until(record.until - timedelta(seconds=BEFORE_SECONDS))
-        record.is_current = record.is_current and attack not in COVERS
+        record.newer += attack in MAY_WRITE_ABOVE
         answers, ends = self._answers(lambda: ATTACKS[attack](target))
         self._judge(self.family, "after the attack", answers)
         if ends:
             raise ends[0]
+        if self.combination.asking in CONTROLLED and attack in DELETIONS:
+            case.control(client)  # a refusal proves nothing if this credential can delete nothing
 
     def _answers(self, attack: Callable[[], Answer]) -> tuple[list[Answer], list[CheckEnded]]:
         """Carry the attack out as often as its time says. Return the answers to show, and failures to answer."""

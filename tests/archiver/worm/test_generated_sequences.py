@@ -34,7 +34,7 @@ from backends.s3.control import Credentials
 from results.worm.reproduction.evidence import reproducible_check, reproduction_of
 from results.worm.reproduction.script import script_text
 from tests.archiver.worm.generated_platform import Fault, GeneratedPlatform, alters, array, destroys, unlocks
-from tests.support.servers.lying_client import Asked, LyingClient, Store
+from tests.support.servers.lying_client import DENIED, Asked, LyingClient, Store
 from tests.support.servers.lying_server import lying_server
 
 ROWS_OF_A_SEED = 40
@@ -113,6 +113,16 @@ def test_an_answer_without_a_result_is_no_pass(platform: GeneratedPlatform) -> N
     assert (found.harm.kind, found.harm.severity) == ("gone", "S1")
 
 
+def test_a_refusal_proves_nothing_if_the_credential_can_delete_nothing(platform: GeneratedPlatform) -> None:
+    def refuses_others(asked: Asked, _: Store) -> Answer:
+        return DENIED if asked.client.sender and asked.is_delete else asked.pass_on()
+
+    with platform.trials(refuses_others) as carry_out:
+        found = carry_out(Combination(asking=Asking.NO_HOLD, attack=Attack.DELETE))
+    assert found.verdict is CheckVerdict.INCONCLUSIVE
+    assert "the control failed" in found.reason
+
+
 @pytest.mark.parametrize(
     ("locking", "effect", "kind", "severity"),
     [
@@ -141,6 +151,13 @@ def test_a_version_that_no_list_shows_is_a_finding_of_listing(platform: Generate
         found = carry_out(Combination(attack=Attack.DELETE))
     assert found.harm is not None
     assert (found.family, found.harm.kind, found.harm.severity) == ("GEN-LISTING", "not listed", "S2")
+
+
+def test_a_record_below_newer_versions_need_not_be_current(platform: GeneratedPlatform) -> None:
+    events = (PriorEvent.MARKER, PriorEvent.NEWER, PriorEvent.NEWER_DELETED, PriorEvent.MARKER_REMOVED)
+    with platform.trials() as carry_out:
+        found = carry_out(Combination(events=events, attack=Attack.DELETE))
+    assert (found.verdict, found.reason) == (CheckVerdict.PASS, "")
 
 
 def test_a_failing_sequence_is_shrunk_to_its_cause(platform: GeneratedPlatform) -> None:
@@ -181,7 +198,7 @@ def test_equal_causes_are_reported_once(platform: GeneratedPlatform) -> None:
     [found] = [each for each in results if each.verdict is CheckVerdict.FAIL]
     assert found.id.startswith("GEN-HISTORY-")
     assert entry_of(found.id) is generated_families()["GEN-HISTORY"]
-    assert "2 generated sequences met this" in found.reason
+    assert "met by 2 of the generated sequences" in found.reason
     assert "a neighbour in its prefix was written and deleted" in found.tries
     assert found.severity == "S1"
     again = [each.id for each in results_of(platform, DELETES_A_PREFIX, rows) if each.verdict is CheckVerdict.FAIL]
@@ -254,9 +271,19 @@ def test_values_that_are_not_offered_leave_the_array(platform: GeneratedPlatform
         found = Campaign(suite, Generation(seconds=10_000.0, seed=1))
         found._ends = float("inf")
         assert found._probe()
-    assert {PriorEvent.LIFECYCLE, Attack.RENAME} <= set(found.refused)
-    assert not {Writing.CHUNKS, Writing.FORM, Naming.LONGEST, Asking.NO_HOLD, Locking.TO_2107} & set(found.refused)
-    assert not [each for each in found._array() if found.refused.keys() & each.values]
+    assert {PriorEvent.LIFECYCLE, Attack.RENAME} <= set(found.left_out)
+    assert not {Writing.CHUNKS, Writing.FORM, Naming.LONGEST, Asking.NO_HOLD, Locking.TO_2107} & set(found.left_out)
+    assert not [each for each in found._array() if found.left_out.keys() & each.values]
+
+
+def test_values_that_fail_alone_leave_the_array(platform: GeneratedPlatform) -> None:
+    fails = Fault("unlocks copies", Writing.COPY, lambda asked: "x-amz-copy-source" in asked.headers, unlocks)
+    with platform.suite(fails) as suite:
+        found = Campaign(suite, Generation(seconds=10_000.0, seed=1))
+        found._ends = float("inf")
+        assert found._probe()
+    assert {Writing.COPY, PriorEvent.COPIED} <= set(found.left_out)
+    assert Attack.OVERWRITE_COPY not in found.left_out  # it may have other causes with other values
 
 
 def test_compliance_is_left_out_unless_the_user_agrees(platform: GeneratedPlatform) -> None:
@@ -270,7 +297,7 @@ def test_compliance_is_left_out_unless_the_user_agrees(platform: GeneratedPlatfo
 
         found = Campaign(replace(suite, start=start), Generation(seconds=0.0, seed=1))  # type: ignore[arg-type]
         found.run(lambda _: None)
-    assert {Locking.COMPLIANCE, Locking.COMPLIANCE_SET_LATER} <= set(found.refused)
+    assert {Locking.COMPLIANCE, Locking.COMPLIANCE_SET_LATER} <= set(found.left_out)
 
 
 def test_the_walk_combines_several_events_and_follows_from_its_seed(platform: GeneratedPlatform) -> None:
