@@ -24,6 +24,11 @@ class Harm(NamedTuple):
     severity: str
     words: str
 
+    @property
+    def is_only_shown(self) -> bool:
+        """Whether bytes and lock are as they must be, and the platform shows something else."""
+        return self.kind not in ("gone", "altered", "released", "mode", "shorter")
+
 
 def harm_to(case: Case, record: ExpectedRecord) -> Harm | None:
     """Return the worst harm to the record; None if it is as the rules require.

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
+from typing import NoReturn
 
 from archiver.worm.case import COMPLIANCE, GOVERNANCE, LOCK_SECONDS, Case, ObjectLock, instant_of, iso, lock_headers
 from archiver.worm.generated.asking import CONTROLLED, NOT_IN_SCRIPTS, asking_client
@@ -162,7 +163,10 @@ class Trial:
         answer, version = WRITERS[self.combination.writing](case, place)
         if not answer.ok:
             raise NotOffered(f"writing the record was answered {answer}")
-        version = with_id(case, version)
+        try:
+            version = with_id(case, version)
+        except Failed as failed:
+            self._fail(Harm("no version", "S2", str(failed)), "GEN-STORE", "after it was written", [answer])
         if locking in _SET_LATER:
             assert lock is not None
             answer = case.set_retention(version, lock)
@@ -259,13 +263,15 @@ class Trial:
     def _judge(self, family: str, when: str, answers: list[Answer]) -> None:
         """Raise Failed, with the finding noted, if the record is not as the rules require."""
         harm = harm_to(self.case, self._record)
-        if harm is None:
-            if family == "GEN-STORE" and self.combination.locking in BY_DEFAULT:
-                self._record.until = self.case.state(self._record.version).until  # events may set it again
-            return
+        if harm is not None:
+            self._fail(harm, family, when, answers)
+        if family == "GEN-STORE" and self.combination.locking in BY_DEFAULT:
+            self._record.until = self.case.state(self._record.version).until  # events may set it again
+
+    def _fail(self, harm: Harm, family: str, when: str, answers: list[Answer]) -> NoReturn:
+        """Note the finding and raise Failed."""
         self.harm = harm
-        is_only_shown = harm.kind not in ("gone", "altered", "released", "mode", "shorter")
-        self.family = LISTING if is_only_shown else family
+        self.family = LISTING if harm.is_only_shown else family
         words = f"{when}, {harm.words}"
         self.case.mark(CheckVerdict.FAIL, words, harm.severity, answers)
         raise Failed(words, harm.severity, answers)

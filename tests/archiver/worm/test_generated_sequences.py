@@ -153,6 +153,20 @@ def test_a_version_that_no_list_shows_is_a_finding_of_listing(platform: Generate
     assert (found.family, found.harm.kind, found.harm.severity) == ("GEN-LISTING", "not listed", "S2")
 
 
+def test_a_write_without_a_version_is_a_finding(platform: GeneratedPlatform) -> None:
+    def keeps_versions_to_itself(asked: Asked, _: Store) -> Answer:
+        answer = asked.pass_on()
+        if "versions" in asked.query:
+            return replace(answer, body=b"<ListVersionsResult/>")
+        return replace(answer, headers={name: value for name, value in answer.headers.items() if "version" not in name})
+
+    with platform.trials(keeps_versions_to_itself) as carry_out:
+        found = carry_out(Combination(attack=Attack.DELETE))
+    assert found.harm is not None
+    assert (found.verdict, found.family, found.harm.kind) == (CheckVerdict.FAIL, "GEN-LISTING", "no version")
+    assert found.case.findings(CheckVerdict.FAIL)
+
+
 def test_a_record_below_newer_versions_need_not_be_current(platform: GeneratedPlatform) -> None:
     events = (PriorEvent.MARKER, PriorEvent.NEWER, PriorEvent.NEWER_DELETED, PriorEvent.MARKER_REMOVED)
     with platform.trials() as carry_out:
