@@ -28,6 +28,11 @@ _ENCRYPTION = f'<ObjectEncryption xmlns="{ROOT}"><SSE-S3/></ObjectEncryption>'
 _RESTORATION = f'<RestoreRequest xmlns="{ROOT}"><Days>1</Days></RestoreRequest>'
 
 
+def versioning_configuration(status: str) -> str:
+    """Return the body of PutBucketVersioning."""
+    return f'<VersioningConfiguration xmlns="{ROOT}"><Status>{status}</Status></VersioningConfiguration>'
+
+
 @dataclass(frozen=True, slots=True)
 class AttackTarget:
     """The record that an attack is about, and the client that attacks it."""
@@ -130,8 +135,7 @@ def _weaken_mode(target: AttackTarget) -> Answer:
 
 
 def _suspend(target: AttackTarget) -> Answer:
-    status = "<Status>Suspended</Status>"
-    return target.configure("versioning", f'<VersioningConfiguration xmlns="{ROOT}">{status}</VersioningConfiguration>')
+    return target.configure("versioning", versioning_configuration("Suspended"))
 
 
 def _disable_lock(target: AttackTarget) -> Answer:

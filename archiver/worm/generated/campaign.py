@@ -200,9 +200,11 @@ class Campaign:
 
     def _count(self, trial: Trial) -> None:
         assert trial.verdict is not None
-        for family in dict.fromkeys((family_of(trial.combination), *_OF_ALL)):
-            self.counts[family, trial.verdict] += 1
-            if trial.verdict is CheckVerdict.INCONCLUSIVE:
+        # A record that was kept passes these families, whatever the platform answered to the attack.
+        verdicts = dict.fromkeys(_OF_ALL, CheckVerdict.PASS if trial.was_kept else trial.verdict)
+        for family, verdict in {**verdicts, family_of(trial.combination): trial.verdict}.items():
+            self.counts[family, verdict] += 1
+            if verdict is CheckVerdict.INCONCLUSIVE:
                 self._doubtful.setdefault(family, trial)
         if trial.harm is not None:
             self._explain(trial)

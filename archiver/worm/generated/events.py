@@ -14,7 +14,7 @@ from functools import partial
 from archiver.worm import multipart
 from archiver.worm.case import GOVERNANCE, ROOT, Case, ObjectLock, Version, lock_configuration, md5_of
 from archiver.worm.generated import writing
-from archiver.worm.generated.attacks import LIFECYCLE
+from archiver.worm.generated.attacks import LIFECYCLE, versioning_configuration
 from archiver.worm.generated.dimensions import PriorEvent
 from archiver.worm.generated.names import TWINS
 from archiver.worm.generated.rules import ExpectedRecord
@@ -126,10 +126,6 @@ def _configure(what: str, xml: str, scene: Scene) -> None:
     scene.case.configure(scene.version.bucket, what, xml)
 
 
-def _versioning(status: str) -> str:
-    return f'<VersioningConfiguration xmlns="{ROOT}"><Status>{status}</Status></VersioningConfiguration>'
-
-
 def _rule_removed(scene: Scene) -> None:
     _configure("object-lock", lock_configuration(_DAY), scene)
     _configure("object-lock", lock_configuration(""), scene)
@@ -210,8 +206,8 @@ EVENTS: Mapping[PriorEvent, Callable[[Scene], None]] = {
     PriorEvent.TAGGED: partial(_sub_resource, "PUT", "tagging", _TAGS),
     PriorEvent.UNTAGGED: _untagged,
     PriorEvent.ACL: _acl,
-    PriorEvent.VERSIONING_AGAIN: partial(_configure, "versioning", _versioning("Enabled")),
-    PriorEvent.SUSPENSION: partial(_configure, "versioning", _versioning("Suspended")),
+    PriorEvent.VERSIONING_AGAIN: partial(_configure, "versioning", versioning_configuration("Enabled")),
+    PriorEvent.SUSPENSION: partial(_configure, "versioning", versioning_configuration("Suspended")),
     PriorEvent.RULE_SET: partial(_configure, "object-lock", lock_configuration(_DAY)),
     PriorEvent.RULE_REMOVED: _rule_removed,
     PriorEvent.LIFECYCLE: partial(_configure, "lifecycle", LIFECYCLE),

@@ -98,6 +98,7 @@ class Trial:
     harm: Harm | None = None
     family: str = ""
     was_attacked: bool = False
+    was_kept: bool = False  # the record was judged after the attack, and was as it must be
     case: Case = field(init=False)
     _record: ExpectedRecord = field(init=False)
     _etag: str = ""
@@ -236,6 +237,7 @@ class Trial:
         record.newer += attack in MAY_WRITE_ABOVE
         answers, ends = self._answers(lambda: ATTACKS[attack](target))
         self._judge(self.family, "after the attack", answers)
+        self.was_kept = True
         if ends:
             raise ends[0]
         if self.combination.asking in CONTROLLED and attack in DELETIONS:

@@ -34,7 +34,7 @@ from backends.s3.control import Credentials
 from results.worm.reproduction.evidence import reproducible_check, reproduction_of
 from results.worm.reproduction.script import script_text
 from tests.archiver.worm.generated_platform import Fault, GeneratedPlatform, alters, array, destroys, unlocks
-from tests.support.servers.lying_client import DENIED, Asked, LyingClient, Store
+from tests.support.servers.lying_client import DENIED, Asked, Lie, LyingClient, Store
 from tests.support.servers.lying_server import lying_server
 
 ROWS_OF_A_SEED = 40
@@ -79,16 +79,13 @@ def test_correct_store_passes_the_whole_array(platform: GeneratedPlatform) -> No
     assert {each.verdict for each in results} <= {CheckVerdict.PASS}, "\n".join(each.reason for each in results)
 
 
-def results_of(
-    platform: GeneratedPlatform, fault: Fault | None, rows: list[Combination], *, probes: bool = False
-) -> list[CheckResult]:
+def results_of(platform: GeneratedPlatform, fault: Lie | None, rows: list[Combination]) -> list[CheckResult]:
     """Return the results of a campaign of these rows only."""
     results: list[CheckResult] = []
     with platform.suite(fault) as suite, pytest.MonkeyPatch.context() as changed:
         changed.setattr(Campaign, "_array", lambda _: iter(rows))
         changed.setattr(Campaign, "_walk", lambda _: iter(()))
-        if not probes:
-            changed.setattr(Campaign, "_probe", lambda _: True)
+        changed.setattr(Campaign, "_probe", lambda _: True)
         Campaign(suite, Generation(seconds=10_000.0, seed=1)).run(results.append)
     return results
 
@@ -106,6 +103,10 @@ def test_an_answer_without_a_result_is_no_pass(platform: GeneratedPlatform) -> N
     with platform.trials(overloaded) as carry_out:
         found = carry_out(Combination(attack=Attack.DELETE))
     assert (found.verdict, found.harm) == (CheckVerdict.INCONCLUSIVE, None)
+    results = {each.id: each for each in results_of(platform, overloaded, [Combination(attack=Attack.DELETE)])}
+    assert results["GEN-DELETE"].verdict is CheckVerdict.INCONCLUSIVE
+    assert "503 SlowDown" in results["GEN-DELETE"].reason
+    assert results["GEN-STORE"].verdict is CheckVerdict.PASS  # the record was stored as it must be
     with platform.trials(overloaded_after_deleting) as carry_out:
         found = carry_out(Combination(attack=Attack.DELETE))
     assert found.verdict is CheckVerdict.FAIL
