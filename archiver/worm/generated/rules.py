@@ -144,7 +144,7 @@ def _lasts(row: Row) -> bool:
     return (
         row.get(Locking, Locking.GOVERNANCE) not in _PLAIN_LOCKS
         or row.get(PriorEvent) in _LONG | {PriorEvent.EXTENDED, PriorEvent.SAME_AGAIN}
-        or row.get(Writing) is Writing.OVER_8_MIB
+        or row.get(Writing) in (Writing.OVER_8_MIB, Writing.TWO_PARTS)
         or row.get(Attack) in ON_HOLD | {Attack.BATCH_MANY, Attack.REMOVE_RULE}
     )
 

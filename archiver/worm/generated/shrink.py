@@ -60,7 +60,6 @@ def _simpler(of: Combination) -> Iterator[Combination]:
 def _steps(of: Combination) -> Iterator[Combination]:
     if of.attack is not None:
         yield replace(of, attack=None, asking=Asking.OWNER, timing=AttackTiming.AT_ONCE)
-    yield replace(of, events=())
     for index in range(len(of.events)):
         yield replace(of, events=(*of.events[:index], *of.events[index + 1 :]))
     yield replace(of, timing=AttackTiming.AT_ONCE)
