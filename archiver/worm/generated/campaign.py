@@ -55,7 +55,7 @@ class Cause:
     """A harm with its plainest combination, and how many sequences met it."""
 
     trial: Trial
-    was_seen_again: bool
+    doubt: str  # why a plainer combination may have the cause; empty: it was looked for
     times: int = 1
 
     @property
@@ -216,22 +216,22 @@ class Campaign:
                 cause.times += 1
                 return
         # Each trial has buckets of its own, so that its evidence has all requests that a script must send.
-        smallest, was_seen_again = shrunk(
+        smallest, doubt = shrunk(
             trial, lambda combination: Trial(Bench(self._start), combination).run(), self._has_time
         )
         for cause in self.causes:
             if cause.explains(smallest):
                 cause.times += 1
                 return
-        self.causes.append(Cause(smallest, was_seen_again))
+        self.causes.append(Cause(smallest, doubt))
 
     # ---- results
 
     def _finding(self, cause: Cause, began: float) -> CheckResult:
         trial = cause.trial
         assert trial.harm is not None
-        again = "" if cause.was_seen_again else "; it was not seen again when the sequence was repeated"
-        words = f"{trial.reason}; met by {cause.times} of the generated sequences, the plainest is shown{again}"
+        doubt = f"; {cause.doubt}" if cause.doubt else ""
+        words = f"{trial.reason}; met by {cause.times} of the generated sequences, the plainest is shown{doubt}"
         result = result_of(
             trial.family, CheckVerdict.FAIL, words, Round.ALONE, began, severity=trial.harm.severity,
             findings=trial.case.findings(CheckVerdict.FAIL), exchanges=tuple(trial.case.record),

@@ -15,13 +15,15 @@ from archiver.worm.generated.trial import Trial
 
 REPEATS = 2  # to see a harm again before it is simplified
 TRIALS_MAX = 40
+NOT_SEEN_AGAIN = "it was not seen again when the sequence was repeated"
+NOT_SIMPLIFIED = "the time was over before the sequence was as plain as it can be"
 _PLAIN_LOCKS = (Locking.GOVERNANCE, Locking.HOLD, Locking.COMPLIANCE)
 
 
 def shrunk(
     found: Trial, carry_out: Callable[[Combination], Trial], has_time: Callable[[], bool] = lambda: True
-) -> tuple[Trial, bool]:
-    """Return the trial of the plainest combination with the same harm, and whether the harm was seen again.
+) -> tuple[Trial, str]:
+    """Return the trial of the plainest combination with the same harm, and why there may be a plainer one, or nothing.
 
     ``carry_out`` runs the trial of a combination. Without time, the plainest one so far is returned.
     """
@@ -35,19 +37,19 @@ def shrunk(
         if has_same_harm(again):
             break
     else:
-        return found, False
+        return found, NOT_SEEN_AGAIN
     smallest, simplified = again, True
     while simplified:
         simplified = False
         for simpler in _simpler(smallest.combination):
             if trials == TRIALS_MAX or not has_time():
-                return smallest, True
+                return smallest, NOT_SIMPLIFIED
             trials += 1
             trial = carry_out(simpler)
             if has_same_harm(trial):
                 smallest, simplified = trial, True
                 break
-    return smallest, True
+    return smallest, ""
 
 
 def _simpler(of: Combination) -> Iterator[Combination]:

@@ -24,7 +24,7 @@ from archiver.worm.generated.dimensions import (
     PriorEvent,
     Writing,
 )
-from archiver.worm.generated.shrink import shrunk
+from archiver.worm.generated.shrink import NOT_SEEN_AGAIN, NOT_SIMPLIFIED, shrunk
 from archiver.worm.generated.trial import family_of
 from archiver.worm.requests.exchange import Answer
 from archiver.worm.suite import CheckResult
@@ -183,8 +183,8 @@ def test_a_failing_sequence_is_shrunk_to_its_cause(platform: GeneratedPlatform) 
         Asking.PRESIGNED, Attack.OVERWRITE, AttackTiming.AGAIN_AND_AGAIN,
     )  # fmt: skip
     with platform.trials(DELETES_A_PREFIX) as carry_out:
-        smallest, was_seen_again = shrunk(carry_out(long), carry_out)
-    assert was_seen_again
+        smallest, doubt = shrunk(carry_out(long), carry_out)
+    assert not doubt
     assert smallest.combination == Combination(events=(PriorEvent.NEIGHBOUR_DELETED,))
     assert smallest.family == "GEN-HISTORY"
 
@@ -192,8 +192,8 @@ def test_a_failing_sequence_is_shrunk_to_its_cause(platform: GeneratedPlatform) 
 def test_without_time_a_failing_sequence_stays_as_it_was(platform: GeneratedPlatform) -> None:
     row = Combination(Writing.METADATA, events=(PriorEvent.NEIGHBOUR_DELETED,))
     with platform.trials(DELETES_A_PREFIX) as carry_out:
-        smallest, was_seen_again = shrunk(carry_out(row), carry_out, lambda: False)
-    assert (smallest.combination, was_seen_again) == (row, True)
+        smallest, doubt = shrunk(carry_out(row), carry_out, lambda: False)
+    assert (smallest.combination, doubt) == (row, NOT_SIMPLIFIED)
 
 
 def test_a_harm_that_does_not_come_again_is_kept_as_it_was(platform: GeneratedPlatform) -> None:
@@ -201,7 +201,7 @@ def test_a_harm_that_does_not_come_again_is_kept_as_it_was(platform: GeneratedPl
     once = replace(DELETES, triggered_by=lambda asked: deletes_version(asked) and next(deletions) == 0)
     with platform.trials(once) as carry_out:
         found = carry_out(Combination(Writing.METADATA, attack=Attack.DELETE))
-        assert shrunk(found, carry_out) == (found, False)
+        assert shrunk(found, carry_out) == (found, NOT_SEEN_AGAIN)
 
 
 def test_equal_causes_are_reported_once(platform: GeneratedPlatform) -> None:
