@@ -140,7 +140,8 @@ class Campaign:
         events = [each for each in PriorEvent if each is not PriorEvent.NOTHING and each not in self.left_out]
         while all(offered) and events:
             row = {type(values[0]): chance.choice(values) for values in offered}
-            several = tuple(chance.choice(events) for _ in range(chance.randint(2, EVENTS_MAX)))
+            # Each event once: one extension keeps a COMPLIANCE lock within what the user agreed to.
+            several = tuple(chance.sample(events, min(len(events), chance.randint(2, EVENTS_MAX))))
             found = replace(combination_of(row), events=several)
             if is_sensible_combination(found):
                 yield found

@@ -46,7 +46,7 @@ def test_every_sensible_pair_of_values_is_in_a_row() -> None:
 
 
 def test_dangerous_values_meet_in_threes() -> None:
-    threes = [[Locking.GOVERNANCE, Locking.COMPLIANCE], list(Asking), [Attack.DELETE, Attack.SHORTEN]]
+    threes: list[list[Enum]] = [[Locking.GOVERNANCE, Locking.COMPLIANCE], list(Asking), [Attack.DELETE, Attack.SHORTEN]]
     rows = list(covering_array(EVERY, is_sensible, 7, in_threes=threes))
     wanted = {frozenset(each) for each in product(*threes) if is_sensible({type(value): value for value in each})}
     assert len(wanted) > 50

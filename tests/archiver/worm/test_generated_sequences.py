@@ -6,13 +6,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
 
+from archiver.worm.case import COMPLIANCE_SECONDS
 from archiver.worm.catalogue import entry_of, generated_families
-from archiver.worm.generated import campaign, trial
+from archiver.worm.generated import campaign, events, trial
 from archiver.worm.generated.campaign import Campaign, Generation
 from archiver.worm.generated.dimensions import (
     Asking,
@@ -340,6 +341,13 @@ def test_the_walk_combines_several_events_and_follows_from_its_seed(platform: Ge
 
     assert walk(1) == walk(1) != walk(2)
     assert all(2 <= len(each.events) <= campaign.EVENTS_MAX for each in walk(1))
+
+
+def test_compliance_locks_stay_within_what_the_user_agreed_to(platform: GeneratedPlatform) -> None:
+    with platform.suite() as suite:
+        steps = Campaign(suite, Generation(seconds=1.0, seed=1))._walk()
+        assert all(each.events.count(PriorEvent.EXTENDED) <= 1 for each in islice(steps, 3000))
+    assert trial.COMPLIANCE_LOCK_SECONDS + events.EXTENSION_SECONDS < COMPLIANCE_SECONDS
 
 
 def test_every_attack_belongs_to_a_family_of_the_catalogue() -> None:
