@@ -6,8 +6,9 @@ dimension, and each event left out, as long as the harm stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from archiver.worm.generated.dimensions import Asking, Attack, AttackTiming, Combination, Locking, Naming, Writing
 from archiver.worm.generated.rules import is_sensible_combination
@@ -18,6 +19,8 @@ TRIALS_MAX = 40
 NOT_SEEN_AGAIN = "it was not seen again when the sequence was repeated"
 NOT_SIMPLIFIED = "the time was over before the sequence was as plain as it can be"
 _PLAIN_LOCKS = (Locking.GOVERNANCE, Locking.HOLD, Locking.COMPLIANCE)
+_PLAIN_ATTACKS = (Attack.DELETE, Attack.OVERWRITE, Attack.SHORTEN)
+_Value = TypeVar("_Value")
 
 
 def shrunk(
@@ -68,9 +71,13 @@ def _steps(of: Combination) -> Iterator[Combination]:
     yield replace(of, asking=Asking.OWNER)
     yield replace(of, naming=Naming.PLAIN)
     yield replace(of, writing=Writing.PUT)
-    plainer = _PLAIN_LOCKS.index(of.locking) if of.locking in _PLAIN_LOCKS else len(_PLAIN_LOCKS)
-    for locking in _PLAIN_LOCKS[:plainer]:
+    for locking in _plainer(of.locking, _PLAIN_LOCKS):
         yield replace(of, locking=locking)
-    for attack in (Attack.DELETE, Attack.OVERWRITE):
-        if of.attack not in (None, Attack.DELETE, attack):
+    if of.attack is not None:
+        for attack in _plainer(of.attack, _PLAIN_ATTACKS):
             yield replace(of, attack=attack)
+
+
+def _plainer(value: _Value, order: Sequence[_Value]) -> Sequence[_Value]:
+    """Return the values of ``order`` that are plainer than this one: those before it, or all."""
+    return order[: order.index(value)] if value in order else order

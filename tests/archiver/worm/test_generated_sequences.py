@@ -34,7 +34,7 @@ from backends.embedded import process
 from backends.s3.control import Credentials
 from results.worm.reproduction.evidence import reproducible_check, reproduction_of
 from results.worm.reproduction.script import script_text
-from tests.archiver.worm.generated_platform import Fault, GeneratedPlatform, alters, array, destroys, unlocks
+from tests.archiver.worm.generated_platform import Fault, GeneratedPlatform, alters, array, destroys, shortens, unlocks
 from tests.support.servers.lying_client import DENIED, Asked, Lie, LyingClient, Store
 from tests.support.servers.lying_server import lying_server
 
@@ -188,6 +188,13 @@ def test_a_failing_sequence_is_shrunk_to_its_cause(platform: GeneratedPlatform) 
     assert not doubt
     assert smallest.combination == Combination(events=(PriorEvent.NEIGHBOUR_DELETED,))
     assert smallest.family == "GEN-HISTORY"
+
+
+def test_an_attack_is_replaced_by_the_plainest_of_the_same_harm(platform: GeneratedPlatform) -> None:
+    fault = replace(DELETES, triggered_by=lambda asked: asked.sets("retention"), effect=shortens)
+    with platform.trials(fault) as carry_out:
+        found = carry_out(Combination(locking=Locking.COMPLIANCE, attack=Attack.SHORTEN_A_LITTLE))
+        assert shrunk(found, carry_out)[0].combination == Combination(attack=Attack.SHORTEN)
 
 
 def test_without_time_a_failing_sequence_stays_as_it_was(platform: GeneratedPlatform) -> None:
