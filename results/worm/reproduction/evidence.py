@@ -90,6 +90,8 @@ class Request:
         shown: dict[str, str | None] = {"status": str(self.status)}
         names = ["Code"] if self.status >= 300 else ("Code", *_SHOWN_ELEMENTS)
         shown |= {name: ",".join(texts) for name in names if (texts := self.elements(name))}
+        if self.listed is not None:
+            shown.setdefault("Key", None)  # that a list has no entry is what it shows
         shown |= {name: value for name, value in self.answer_headers.items() if name.startswith("x-amz-meta-")}
         if self.status < 300 and self.key and "?" not in self.target.replace("?versionId=", ""):
             names_of: tuple[str, ...] = _SHOWN_HEADERS if self.reads else ()

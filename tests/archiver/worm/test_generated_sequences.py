@@ -53,6 +53,11 @@ def short_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "BEFORE_SECONDS", 2.0)
 
 
+def omits_from_lists(asked: Asked, _: Store) -> Answer:
+    answer = asked.pass_on()
+    return replace(answer, body=b"<ListVersionsResult/>") if "versions" in asked.query else answer
+
+
 def deletes_neighbour(asked: Asked) -> bool:
     return asked.is_delete and "/neighbour" in asked.key
 
@@ -146,10 +151,6 @@ def test_severity_is_that_of_the_end_state(
 
 
 def test_a_version_that_no_list_shows_is_a_finding_of_listing(platform: GeneratedPlatform) -> None:
-    def omits_from_lists(asked: Asked, _: Store) -> Answer:
-        answer = asked.pass_on()
-        return replace(answer, body=b"<ListVersionsResult/>") if "versions" in asked.query else answer
-
     with platform.trials(omits_from_lists) as carry_out:
         found = carry_out(Combination(attack=Attack.DELETE))
     assert found.harm is not None
@@ -255,11 +256,12 @@ def deletes_neighbour_after_twin(asked: Asked) -> bool:
             replace(DELETES, triggered_by=deletes_neighbour_after_twin),
             Combination(Writing.TAGS, events=(PriorEvent.TWIN_SLASHES, PriorEvent.NEIGHBOUR_DELETED)),
         ),
+        (omits_from_lists, Combination(attack=Attack.DELETE)),
     ],
-    ids=["deletion", "neighbour", "batch", "upload under a default rule", "two events"],
+    ids=["deletion", "neighbour", "batch", "upload under a default rule", "two events", "list"],
 )
 def test_script_of_a_generated_finding_shows_it_only_on_the_faulty_store(
-    platform: GeneratedPlatform, tmp_path: Path, fault: Fault, row: Combination
+    platform: GeneratedPlatform, tmp_path: Path, fault: Lie, row: Combination
 ) -> None:
     [found] = [each for each in results_of(platform, fault, [row]) if each.verdict is CheckVerdict.FAIL]
     exchanges = [each.document for each in found.exchanges]
