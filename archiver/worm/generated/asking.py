@@ -36,8 +36,8 @@ _ADDED: Mapping[Asking, Headers] = {
     ),
     Asking.FORCE: (("x-minio-force-delete", "true"), ("x-amz-force-delete", "true"), ("x-rgw-force-delete", "true")),
 }
-# A script of the reproduction signs every header by version 4, so it cannot show what these do.
-NOT_IN_SCRIPTS = frozenset({Asking.OLD_SIGNATURE, Asking.UNSIGNED_BYPASS, Asking.UNSIGNED_PAYLOAD})
+# A script signs by version 4, with the hash of the body, so it cannot show what these do.
+NOT_IN_SCRIPTS = frozenset({Asking.OLD_SIGNATURE, Asking.UNSIGNED_PAYLOAD})
 
 
 def asking_client(case: Case, asking: Asking) -> S3Client:

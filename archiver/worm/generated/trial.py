@@ -19,7 +19,7 @@ from archiver.worm.generated.asking import CONTROLLED, NOT_IN_SCRIPTS, asking_cl
 from archiver.worm.generated.attacks import ATTACKS, AttackTarget
 from archiver.worm.generated.dimensions import AttackTiming, Combination, Locking, Writing
 from archiver.worm.generated.events import EVENTS, Scene
-from archiver.worm.generated.judge import LISTING, Harm, harm_to
+from archiver.worm.generated.judge import LISTING, RecordHarm, harm_to
 from archiver.worm.generated.names import named
 from archiver.worm.generated.rules import (
     BY_DEFAULT,
@@ -95,7 +95,7 @@ class Trial:
     combination: Combination
     verdict: CheckVerdict | None = None
     reason: str = ""
-    harm: Harm | None = None
+    harm: RecordHarm | None = None
     family: str = ""
     was_attacked: bool = False
     was_kept: bool = False  # the record was judged after the attack, and was as it must be
@@ -167,7 +167,7 @@ class Trial:
         try:
             version = with_id(case, version)
         except Failed as failed:
-            self._fail(Harm("no version", "S2", str(failed)), "GEN-STORE", "after it was written", [answer])
+            self._fail(RecordHarm("no version", "S2", str(failed)), "GEN-STORE", "after it was written", [answer])
         if locking in _SET_LATER:
             assert lock is not None
             answer = case.set_retention(version, lock)
@@ -270,7 +270,7 @@ class Trial:
         if family == "GEN-STORE" and self.combination.locking in BY_DEFAULT:
             self._record.until = self.case.state(self._record.version).until  # events may set it again
 
-    def _fail(self, harm: Harm, family: str, when: str, answers: list[Answer]) -> NoReturn:
+    def _fail(self, harm: RecordHarm, family: str, when: str, answers: list[Answer]) -> NoReturn:
         """Note the finding and raise Failed."""
         self.harm = harm
         self.family = LISTING if harm.is_only_shown else family

@@ -35,7 +35,7 @@ from backends.s3.control import Credentials
 from results.worm.reproduction.evidence import reproducible_check, reproduction_of
 from results.worm.reproduction.script import script_text
 from tests.archiver.worm.generated_platform import Fault, GeneratedPlatform, alters, array, destroys, shortens, unlocks
-from tests.support.servers.lying_client import DENIED, Asked, Lie, LyingClient, Store
+from tests.support.servers.lying_client import BYPASS, DENIED, Asked, Lie, LyingClient, Store
 from tests.support.servers.lying_server import lying_server
 
 ROWS_OF_A_SEED = 40
@@ -274,6 +274,17 @@ def test_script_of_a_generated_finding_shows_it_only_on_the_faulty_store(
         assert isinstance(client, LyingClient)
         server.client = client
         assert run_script(text, tmp_path, server.endpoint, own) == (1, "SEEN AGAIN")
+
+
+def test_script_of_an_unsigned_bypass_does_not_sign_it(platform: GeneratedPlatform, tmp_path: Path) -> None:
+    row = Combination(asking=Asking.UNSIGNED_BYPASS, attack=Attack.DELETE)
+    unsigned = replace(DELETES, triggered_by=lambda asked: asked.is_delete and BYPASS in asked.headers)
+    [result] = [each for each in results_of(platform, unsigned, [row]) if each.verdict is CheckVerdict.FAIL]
+    exchanges = [each.document for each in result.exchanges]
+    text = script_text(reproduction_of(reproducible_check([result.record], result.id), exchanges), "a finding")
+    own = platform.client.credentials
+    assert own is not None
+    assert run_script(text, tmp_path, platform.client.endpoint, own) == (0, "NOT SEEN")
 
 
 def run_script(text: str, folder: Path, endpoint: str, own: Credentials) -> tuple[int, str]:
