@@ -232,6 +232,6 @@ def test_exchange_names_the_rights_of_its_sender(recording_client: S3Client) -> 
         client.send("GET", "bucket", "key")
     assert [each.sender for each in recording_client.record] == [
         "",
-        "without the right to bypass",
+        "without the right to bypass (s3:BypassGovernanceRetention)",
         "without a credential",
     ]
