@@ -21,8 +21,6 @@ from results.worm.findings import checks_tried, findings_of
 from results.worm.harm import loss_words, remedy_words
 
 RISKS_SHOWN = 3
-FROM_MEMORY = "none"  # how the durability of a platform begins that acknowledges what it only has in memory
-UNKNOWN = "unknown"
 NOT_PLANNED = "not planned"
 
 
@@ -94,9 +92,10 @@ def durability(candidate: Candidate) -> Light:
     lost = [each for each in candidate.checks if each.round == RESTARTED_ROUND and each.is_violation]
     if lost:
         return Light("bad", f"{words}; after a kill: {', '.join(sorted({each.id for each in lost}))} failed")
-    if words.startswith(FROM_MEMORY):
+    if candidate.card.acknowledges == "in memory":
         return Light("bad", words)
-    return Light("care" if words == UNKNOWN or not kill_words(candidate.card) else "good", words)
+    is_shown = candidate.card.acknowledges == "on disk" and kill_words(candidate.card)
+    return Light("good" if is_shown else "care", words)
 
 
 def rate(candidate: Candidate) -> Light:

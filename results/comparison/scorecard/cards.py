@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from archiver.values.errors import ResultsError, UsageError
 from archiver.values.platform import PlatformProfile
@@ -22,6 +22,7 @@ from results.recorded.run import RecordedRun
 from results.tables.lock_cost import VariantCost, variant_costs
 
 ScoredRun = MeasuredRun | ConformanceRun
+Acknowledgement = Literal["on disk", "in memory", "unknown"]
 
 
 class Point(NamedTuple):
@@ -61,6 +62,12 @@ class Card:
     @property
     def profile(self) -> PlatformProfile:
         return self.rows[0].platform
+
+    @property
+    def acknowledges(self) -> Acknowledgement:
+        """Where an object is at least when the platform acknowledges it, as far as that is recorded."""
+        words = self.profile.durability
+        return "in memory" if words.startswith("none") else "unknown" if words == "unknown" else "on disk"
 
     @property
     def is_started_here(self) -> bool:

@@ -7,7 +7,7 @@ from textwrap import shorten
 from typing import NamedTuple
 
 from archiver.values.sizes import format_instant, format_size
-from results.comparison.scorecard.cards import POINTS, Card, Point, Scorecard
+from results.comparison.scorecard.cards import POINTS, Acknowledgement, Card, Point, Scorecard
 from results.document.document import KeyFinding, State
 from results.document.grades import NOT_KNOWN
 from results.measures.units import Unit
@@ -23,7 +23,15 @@ MEANING = "This scorecard is evidence, not a certificate."
 _REASON_LENGTH = 240  # of the worst finding in a sentence; the conformance report has the whole
 _MACHINE = ("processor", "cores", "memory_bytes", "kernel", "python", "archiver")  # facts about a client machine
 _RESTART_CHECK = "VER-08"  # everything that was acknowledged is there after a kill
+_ABOVE = " > "
 _NOT_INTERLEAVED = "The platforms were not measured in turn: drift between the runs is part of every difference."
+
+
+_GROUP_WORDS: dict[Acknowledgement, str] = {
+    "on disk": "acknowledged on disk:",
+    "in memory": "acknowledged in memory:",
+    "unknown": "acknowledged, unknown where:",
+}
 
 
 class MissingPart(NamedTuple):
@@ -149,18 +157,50 @@ def _lock_state(card: Card) -> tuple[State, str]:
 
 
 def _of_rates(cards: Sequence[Card]) -> Iterator[str]:
-    """Yield the rates of small objects with several clients, the fastest platform first, and the cost of the lock."""
+    """Yield the rates of small objects with several clients, and the cost of the lock.
+
+    Platforms that acknowledge what is on disk are apart from those that acknowledge what is in memory.
+    """
+    is_ranked = False
     for operation in ("archive", "retrieve"):
         point = Point(operation, 8 << 10, 16)
-        measured = [(card, card.points[point]) for card in cards if point in card.points]
-        measured.sort(key=lambda pair: (pair[1].grade == NOT_KNOWN, -pair[1].objects_per_second))
-        rates = ", ".join(f"{card.label} {_rate_words(unit)}" for card, unit in measured)
-        if rates:
-            yield f"{operation.capitalize()}, objects/s of {format_size(point.object_bytes)} with 16 clients: {rates}."
+        groups: dict[Acknowledgement, list[tuple[Card, Unit]]] = {"on disk": [], "in memory": [], "unknown": []}
+        for card in cards:
+            if point in card.points:
+                groups[card.acknowledges].append((card, card.points[point]))
+        shown = [f"{_GROUP_WORDS[name]} {_ranked(group)}" for name, group in groups.items() if group]
+        if shown:
+            what = f"{operation.capitalize()}, objects/s of {format_size(point.object_bytes)} with 16 clients"
+            is_ranked |= any(_ABOVE in words for words in shown)
+            yield f"{what}: {'; '.join(shown)}."
+    if is_ranked:
+        yield "Between two rates, > means that their 95% intervals do not overlap."
     yield from _of_lock_costs(cards)
     minded = dict.fromkeys(words for card in cards for unit in card.points.values() for words in unit.cautions)
     if minded:
         yield f"Read the rates with care; footnotes say which are {', '.join(minded)}."
+
+
+def _ranked(measured: Sequence[tuple[Card, Unit]]) -> str:
+    """Return the rates of several platforms, the fastest first, and where their 95% intervals tell them apart."""
+    ordered = sorted(measured, key=lambda pair: (pair[1].grade == NOT_KNOWN, -pair[1].objects_per_second))
+    words = ""
+    for place, (card, unit) in enumerate(ordered):
+        if place:
+            words += _ABOVE if _is_above(ordered[place - 1][1], unit) else ", "
+        words += f"{card.label} {_rate_words(unit)}"
+    return words
+
+
+def _is_above(faster: Unit, slower: Unit) -> bool:
+    """Return whether the 95% intervals of two rates do not overlap."""
+    above, below = faster.rate_interval, slower.rate_interval
+    return (
+        NOT_KNOWN not in (faster.grade, slower.grade)
+        and above is not None
+        and below is not None
+        and above[0] > below[1]
+    )
 
 
 def _rate_words(unit: Unit) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from archiver.values.errors import ResultsError, UsageError
+from results.comparison.compare import MeasuredRun
 from results.comparison.conformance import ConformanceRun
 from results.comparison.scorecard.cards import POINTS, Point, ScoredRun, scorecard_of, scored_run
 from results.comparison.scorecard.page import write_scorecard
@@ -232,3 +233,19 @@ def test_scorecard_names_date_and_machine_but_not_host_name(make_measured: MakeR
     text = write_scorecard(tmp_path, made, "markdown").read_text()
     assert all(each in text for each in told)
     assert "secret-name" not in text
+
+
+def test_rates_are_grouped_by_acknowledgement_and_ranked_where_intervals_tell(make_measured: MakeRun) -> None:
+    def run(name: str, rate: float, durability: str) -> MeasuredRun:
+        cells = {("archive", SMALL, 25): (rate, 1.01 * rate, 0.99 * rate)}
+        made = make_measured(name, cells, clients=16)
+        return replace(made, row=replace(made.row, platform=replace(made.row.platform, durability=durability)))
+
+    runs = [run("slow", 300.0, "fsync"), run("fast", 900.0, "fsync"), run("near", 895.0, "fsync"),
+            run("memory", 2000.0, "none: in memory"), run("other", 50.0, "unknown")]  # fmt: skip
+    _, rates, meaning, *_ = answers(scorecard_of(runs))
+    assert rates == (
+        "Archive, objects/s of 8KiB with 16 clients: acknowledged on disk: fast 900 (A), near 895 (A) > slow 300 (A); "
+        "acknowledged in memory: memory 2,000 (A); acknowledged, unknown where: other 50 (A)."
+    )
+    assert meaning == "Between two rates, > means that their 95% intervals do not overlap."
