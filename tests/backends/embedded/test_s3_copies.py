@@ -234,8 +234,8 @@ def test_invalid_tags_and_tags_of_missing_objects_are_refused(s3: Any, bucket: s
         with refused(code):
             s3.put_object_tagging(Bucket=bucket, Key="k", Tagging={"TagSet": tags})
     assert tags_of(s3, bucket) == []
-    with refused("InvalidArgument"):
-        s3.put_object(Bucket=bucket, Key="k", Body=b"x", Tagging="no pair at all")
+    with refused("InvalidTag"):
+        s3.put_object(Bucket=bucket, Key="k", Body=b"x", Tagging="=no+name")
     with refused("NoSuchKey"):
         s3.put_object_tagging(Bucket=bucket, Key="none", Tagging={"TagSet": TAGS})
     s3.delete_object(Bucket=bucket, Key="k")

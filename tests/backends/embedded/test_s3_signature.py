@@ -211,7 +211,7 @@ def test_invalid_lock_document_is_malformed_xml(send: Callable[..., Answer], buc
     assert (answer.status, answer.code) == (400, "MalformedXML")
 
 
-@pytest.mark.parametrize("date", ["tomorrow", "2099-01-01", "2099-01-01T00:00:00", "2999-01-01T00:00:00Z"])
+@pytest.mark.parametrize("date", ["tomorrow", "2099-01-01", "2099-01-01T00:00:00"])
 def test_invalid_retain_until_date_is_an_invalid_argument(send: Callable[..., Answer], bucket: str, date: str) -> None:
     lock = {**LOCK, "x_amz_object_lock_retain_until_date": date}
     answer = send("PUT", f"/{bucket}/k", b"x", content_md5="ndTkYSaMgDT1yFZOFVxnpg==", **lock)

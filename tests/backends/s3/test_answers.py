@@ -208,7 +208,7 @@ RETENTION: list[Row] = [
     ("a date in the past",
      lambda s: put_retention(s, "", {"Mode": "GOVERNANCE", "RetainUntilDate": PAST}), BAD_ARGUMENT),
     ("more than a hundred years",
-     lambda s: put_retention(s, "", s.retention(minutes=60 * 24 * 366 * 101)), BAD_ARGUMENT),
+     lambda s: put_retention(s, "", s.retention(minutes=60 * 24 * 366 * 101)), OK),
     ("an unknown mode", lambda s: put_retention(s, "", s.retention("governance")), MALFORMED),
     ("only a mode", lambda s: put_retention(s, "", {"Mode": "GOVERNANCE"}), MALFORMED),
     ("only a date", lambda s: put_retention(s, "", {"RetainUntilDate": s.until}), MALFORMED),
