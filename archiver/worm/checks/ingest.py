@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 
-from botocore.auth import S3SigV4Auth, S3SigV4PostAuth
+from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
 
 from archiver.worm import multipart
 from archiver.worm.case import (
@@ -31,14 +30,13 @@ from archiver.worm.case import (
     words_of,
 )
 from archiver.worm.checks import check
+from archiver.worm.forms import send_form
 from archiver.worm.listing import ids_of, must_store_nothing, versions, with_id
 from archiver.worm.requests.checksums import KINDS, checksum_of
 from archiver.worm.requests.exchange import Answer, Headers
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
 EXPIRING_SECONDS = 4.0
-FORM_SECONDS = 60  # a form has its signature in its body, so it must expire soon
-_FORM_SECRETS = ("policy", "x-amz-credential", "x-amz-security-token", "x-amz-signature")
 KEY_BYTES_MAX = 1024
 NULL = "null"  # the id of what some platforms keep without versions, such as keys with / at their end
 BIG_BYTES = multipart.PART_BYTES_MIN + 1
@@ -285,7 +283,7 @@ def _wrong_payload_hash(case: Case) -> None:
     request = AWSRequest("PUT", case.client.url(target + key), data=signed)
     for name, value in (checksum, *case.lock().headers):
         request.headers.add_header(name, value)
-    S3SigV4Auth(_signing(case), "s3", case.client.region).add_auth(request)
+    S3SigV4Auth(case.client.signing_credentials, "s3", case.client.region).add_auth(request)
     answer = case.client.send_as_is("PUT", target + key, tuple(request.headers.items()), sent)
     must_store_nothing(
         case, answer, "PUT of other bytes than those signed", "400 XAmzContentSHA256Mismatch", case.bucket, key
@@ -446,28 +444,9 @@ def _form_with_lock(case: Case, lock: ObjectLock | None, hold: str | None) -> No
 
 def post_form(case: Case, wanted: dict[str, str]) -> tuple[Answer, Version]:
     """Upload with a browser's form: every field is in it, and its policy is signed."""
-    client, key, body = case.client, case.key(), f"{case.check_id} {secrets.token_hex(8)}".encode()
+    body = f"{case.check_id} {secrets.token_hex(8)}".encode()
     wanted = {**wanted, "x-amz-checksum-sha256": checksum_of("sha256", body)} if wanted else {}
-    ends = case.now() + timedelta(seconds=FORM_SECONDS)
-    conditions = [{"bucket": case.bucket}, {"key": key}, *({name: value} for name, value in wanted.items())]
-    request = AWSRequest("POST", client.url(f"/{case.bucket}"))
-    request.context["s3-presign-post-fields"] = fields = {"key": key, **wanted}
-    request.context["s3-presign-post-policy"] = {"expiration": iso(ends), "conditions": conditions}
-    S3SigV4PostAuth(_signing(case), "s3", client.region).add_auth(request)
-    edge = f"edge-{secrets.token_hex(16)}"
-    parts = [
-        f'--{edge}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
-        for name, value in fields.items()
-    ]
-    parts.append(
-        f'--{edge}\r\nContent-Disposition: form-data; name="file"; filename="record"\r\n'
-        "Content-Type: application/octet-stream\r\n\r\n"
-    )
-    form = "".join(parts).encode() + body + f"\r\n--{edge}--\r\n".encode()
-    headers = (("Content-Type", f"multipart/form-data; boundary={edge}"),)
-    secrets_of_form = [value for name, value in fields.items() if name in _FORM_SECRETS]
-    answer = client.send_as_is("POST", f"/{case.bucket}", headers, form, secrets=secrets_of_form)
-    return answer, Version(case.bucket, key, answer.version_id or "", body)
+    return send_form(case, case.client, (case.bucket, case.key()), wanted, body)
 
 
 @check("ING-13")
@@ -574,12 +553,6 @@ def unpacked_with_lock(case: Case) -> None:
 
 
 # ---- shared by these checks
-
-
-def _signing(case: Case) -> Credentials:
-    ours = case.client.credentials
-    assert ours is not None
-    return Credentials(ours.access_key, ours.secret_key, ours.session_token)
 
 
 def _put(case: Case, key: str, body: bytes, headers: Headers = ()) -> tuple[Answer, Version]:

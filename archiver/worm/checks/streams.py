@@ -10,27 +10,17 @@ import secrets
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from botocore.auth import S3SigV4Auth
-from botocore.awsrequest import AWSRequest
-
 from archiver.worm import multipart
 from archiver.worm.case import ANY_REFUSAL, Case, Version, is_protected, words_of
 from archiver.worm.checks import check
 from archiver.worm.listing import must_store_nothing, with_id
 from archiver.worm.requests.checksums import checksum_of
-from archiver.worm.requests.exchange import Answer, Headers, target_of
+from archiver.worm.requests.exchange import UNSIGNED_TRAILER, Answer, Headers, PayloadNamed, target_of
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 
 _TRAILER = "x-amz-checksum-crc32"
 _WRONG = b"other bytes"
 COMPLETIONS = 4
-
-
-class _TrailerAuth(S3SigV4Auth):  # type: ignore[misc]
-    """Signs a body in chunks whose checksum is in a trailer."""
-
-    def payload(self, request: AWSRequest) -> str:
-        return "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 
 
 @check("ING-16")
@@ -132,7 +122,7 @@ def _put_chunked(
         *headers, *case.lock().headers,
     )  # fmt: skip
     target = target_of(case.bucket, key, ())
-    signing = case.client.signing_headers("PUT", target, wanted, b"", _TrailerAuth)
+    signing = case.client.signing_headers("PUT", target, wanted, b"", partial(PayloadNamed, UNSIGNED_TRAILER))
     answer = case.client.send_as_is("PUT", target, [*wanted, *signing], sent)
     return answer, Version(case.bucket, key, answer.version_id or "", body)
 

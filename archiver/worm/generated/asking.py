@@ -14,9 +14,8 @@ from botocore.auth import HmacV1Auth, S3SigV4Auth
 
 from archiver.worm.case import BYPASS, Case
 from archiver.worm.generated.dimensions import Asking
-from archiver.worm.generated.writing import PayloadNamed
 from archiver.worm.requests import limited
-from archiver.worm.requests.exchange import Answer, Headers, S3Client, target_of
+from archiver.worm.requests.exchange import Answer, Headers, PayloadNamed, S3Client, target_of
 
 _RIGHTS = {
     Asking.NO_BYPASS: limited.BYPASS,

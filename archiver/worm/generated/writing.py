@@ -9,25 +9,26 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from functools import partial
-from typing import Any, NamedTuple
-
-from botocore.auth import S3SigV4Auth, S3SigV4PostAuth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials as BotoCredentials
+from typing import NamedTuple
 
 from archiver.worm import multipart
-from archiver.worm.case import Case, Version, iso, md5_of
+from archiver.worm.case import Case, Version, md5_of
+from archiver.worm.forms import send_form
 from archiver.worm.generated.dimensions import Writing
 from archiver.worm.multipart import PART_BYTES_MIN
 from archiver.worm.requests.checksums import checksum_of
-from archiver.worm.requests.exchange import Answer, Headers, S3Client, target_of
+from archiver.worm.requests.exchange import (
+    SIGNED_CHUNKS,
+    UNSIGNED_TRAILER,
+    Answer,
+    Headers,
+    PayloadNamed,
+    S3Client,
+    target_of,
+)
 
-SIGNED_CHUNKS = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
-UNSIGNED_TRAILER = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
-_FORM_SECONDS = 300.0
 
 
 class WritePlace(NamedTuple):
@@ -126,26 +127,9 @@ def put_trailer(case: Case, place: WritePlace) -> tuple[Answer, Version]:
 
 def post_form(case: Case, place: WritePlace) -> tuple[Answer, Version]:
     """Upload with a browser's form whose policy is signed. The lock is in its fields."""
-    client, body = place.client, new_body(case)
+    body = new_body(case)
     wanted = {**dict(place.headers), "x-amz-checksum-sha256": checksum_of("sha256", body)}
-    conditions = [{"bucket": place.bucket}, {"key": place.key}, *({name: value} for name, value in wanted.items())]
-    request = AWSRequest("POST", client.url(f"/{place.bucket}"))
-    request.context["s3-presign-post-fields"] = fields = {"key": place.key, **wanted}
-    request.context["s3-presign-post-policy"] = {
-        "expiration": iso(case.now() + timedelta(seconds=_FORM_SECONDS)), "conditions": conditions,
-    }  # fmt: skip
-    S3SigV4PostAuth(_keys(client), "s3", client.region).add_auth(request)
-    edge = f"edge-{secrets.token_hex(16)}"
-    parts = [
-        f'--{edge}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
-        for name, value in fields.items()
-    ]
-    file = f'--{edge}\r\nContent-Disposition: form-data; name="file"; filename="record"\r\n\r\n'
-    form = ("".join(parts) + file).encode() + body + f"\r\n--{edge}--\r\n".encode()
-    hidden = [value for name, value in fields.items() if name in ("policy", "x-amz-credential", "x-amz-signature")]
-    headers = (("Content-Type", f"multipart/form-data; boundary={edge}"),)
-    answer = client.send_as_is("POST", f"/{place.bucket}", headers, form, secrets=hidden)
-    return answer, _version(place, answer, body)
+    return send_form(case, place.client, (place.bucket, place.key), wanted, body)
 
 
 def upload(case: Case, place: WritePlace, *sizes_bytes: int) -> tuple[Answer, Version]:
@@ -251,24 +235,6 @@ def _chunked(body: bytes, length_bytes: int) -> list[tuple[str, str]]:
     ]
 
 
-class PayloadNamed(S3SigV4Auth):  # type: ignore[misc]
-    """Signs with a name in place of the hash of the body."""
-
-    def __init__(self, payload: str, *given: Any) -> None:
-        super().__init__(*given)
-        self._payload = payload
-
-    def payload(self, request: AWSRequest) -> str:
-        return self._payload
-
-
-def _keys(client: S3Client) -> BotoCredentials:
-    assert client.credentials is not None
-    return BotoCredentials(
-        client.credentials.access_key, client.credentials.secret_key, client.credentials.session_token
-    )
-
-
 def _chunk_signature(client: S3Client, date: str, previous: str, chunk: bytes) -> str:
     """Return the signature of a chunk, which follows that of the chunk before.
 
@@ -278,7 +244,7 @@ def _chunk_signature(client: S3Client, date: str, previous: str, chunk: bytes) -
     text = "\n".join(
         ("AWS4-HMAC-SHA256-PAYLOAD", date, scope, previous, _EMPTY_SHA256, hashlib.sha256(chunk).hexdigest())
     )
-    key = f"AWS4{_keys(client).secret_key}".encode()
+    key = f"AWS4{client.signing_credentials.secret_key}".encode()
     for word in (*scope.split("/"), text):
         key = hmac.new(key, word.encode(), hashlib.sha256).digest()
     return key.hex()

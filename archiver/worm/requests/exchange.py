@@ -133,6 +133,21 @@ class RecordedExchange:
         return document
 
 
+SIGNED_CHUNKS = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+UNSIGNED_TRAILER = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+
+
+class PayloadNamed(S3SigV4Auth):  # type: ignore[misc]
+    """Signs with a name in place of the hash of the body, such as SIGNED_CHUNKS."""
+
+    def __init__(self, payload: str, *given: Any) -> None:
+        super().__init__(*given)
+        self._payload = payload
+
+    def payload(self, request: AWSRequest) -> str:
+        return self._payload
+
+
 class S3Client:
     """Sends requests to one platform with one credential and appends every exchange to ``record``."""
 
@@ -213,7 +228,7 @@ class S3Client:
         assert self.credentials is not None
         target = target_of(bucket, key, query)
         request = AWSRequest(method, self.url(target), headers=dict(headers))
-        S3SigV4QueryAuth(self._signing(), "s3", self.region, expires=expires_seconds).add_auth(request)
+        S3SigV4QueryAuth(self.signing_credentials, "s3", self.region, expires=expires_seconds).add_auth(request)
         return target.partition("?")[0] + "?" + str(request.url).partition("?")[2]
 
     def send_presigned(
@@ -338,10 +353,12 @@ class S3Client:
         for name, value in headers:
             request.headers.add_header(name, value)
         before = {name.lower() for name, _ in request.headers.items()}
-        auth(self._signing(), "s3", self.region).add_auth(request)
+        auth(self.signing_credentials, "s3", self.region).add_auth(request)
         return [(name, value) for name, value in request.headers.items() if name.lower() not in before]
 
-    def _signing(self) -> BotoCredentials:
+    @property
+    def signing_credentials(self) -> BotoCredentials:
+        """The credentials as botocore's signers take them. The client must have some."""
         assert self.credentials is not None
         return BotoCredentials(self.credentials.access_key, self.credentials.secret_key, self.credentials.session_token)
 
