@@ -31,13 +31,18 @@ PLANNED_SHARE = 0.9  # of the limit of locked bytes; the rest is for probe objec
 SET_UP_SECONDS = 0.5  # of a phase, before its clients begin; 0.2 to 0.6 s on the embedded store
 
 
+def planned_seconds(phases: Sequence[Phase], platforms: int) -> float:
+    """Return how long these phases take on all platforms in turn, set-up included, as far as that is known."""
+    return platforms * sum(phase.expected_seconds + SET_UP_SECONDS for phase in phases)
+
+
 def rounds_max(scenario: Scenario, seconds: float, platforms: int, locked_bytes_max: int) -> int:
     """Return the largest number of rounds that a run can have within its time and its limit of locked bytes.
 
     ``scenario`` has one repetition. Because later rounds leave cells out, twice as many are allowed for as fit if none
     is left out. Raises UsageError if not even one round fits.
     """
-    round_seconds = platforms * sum(phase.expected_seconds + SET_UP_SECONDS for phase in scenario.phases)
+    round_seconds = planned_seconds(scenario.phases, platforms)
     if round_seconds > seconds:
         raise UsageError(
             f"--for {format_duration(seconds)}: measuring everything once takes about "
@@ -70,13 +75,12 @@ def _chosen(
         chosen = list(phases)
         if repetition > ROUNDS_MIN + CONFIRMING_ROUNDS:
             unknown = _unknown([run.database for run in runs if run.outcome.failure is None])
-            if scenario.is_reordered:
-                chosen = [phase for phase in chosen if phase.label in unknown]
-            elif not unknown:  # its phases make the data of one another, so a round is whole
+            if not unknown:
                 return
+            if scenario.is_reordered:  # other phases make the data of one another, so their rounds are whole
+                chosen = [phase for phase in chosen if phase.label in unknown]
         for phase in chosen:
-            needed = len(runs) * (phase.expected_seconds + SET_UP_SECONDS)
-            if repetition > 1 and now() + needed > ends:
+            if repetition > 1 and now() + planned_seconds([phase], len(runs)) > ends:
                 return
             yield phase
 

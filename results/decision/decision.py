@@ -47,32 +47,25 @@ class Decision:
             return ["No recommendation: NEED.toml requires nothing. Write what a platform must do as must = [...]."]
         fitting, chosen = self.fitting, self.recommended
         if chosen is not None:
-            others = [each.label for each in self.candidates if each is not chosen]
-            return [_chosen_words(chosen, fitting, len(self.musts)), *self._others(others)]
+            others = [each for each in self.candidates if each is not chosen]
+            return [_chosen_words(chosen, fitting, len(self.musts)), *map(self._why_not, others)]
         if fitting:
             return [
                 f"{' and '.join(each.label for each in fitting)} meet every must-have, and price does not tell them "
                 "apart: decide by what is below.",
-                *self._others([each.label for each in self.candidates if each not in fitting]),
+                *(self._why_not(each) for each in self.candidates if each not in fitting),
             ]
-        return [
-            "No platform is shown to meet every must-have.",
-            *self._others([each.label for each in self.candidates]),
-        ]
+        return ["No platform is shown to meet every must-have.", *map(self._why_not, self.candidates)]
 
-    def _others(self, labels: Sequence[str]) -> list[str]:
-        """Return why the other platforms are not chosen."""
-        words = []
-        for each in self.candidates:
-            if each.label in labels:
-                judged = self.judged(each)
-                missed = [text for text, found in judged.items() if found.outcome == "not met"]
-                unknown = [text for text, found in judged.items() if found.outcome == "not known"]
-                reasons = [f"does not meet {_listed(missed)}"] * bool(missed)
-                reasons += [f"is not known to meet {_listed(unknown)}"] * bool(unknown)
-                reasons += [f"could not be planned: {each.why_no_plan}"] * (each.plan is None)
-                words.append(f"{each.label} {', and '.join(reasons) or 'costs more'}.")
-        return words
+    def _why_not(self, candidate: Candidate) -> str:
+        """Return why a platform is not chosen, as a sentence."""
+        judged = self.judged(candidate)
+        missed = [text for text, found in judged.items() if found.outcome == "not met"]
+        unknown = [text for text, found in judged.items() if found.outcome == "not known"]
+        reasons = [f"does not meet {_listed(missed)}"] * bool(missed)
+        reasons += [f"is not known to meet {_listed(unknown)}"] * bool(unknown)
+        reasons += [f"could not be planned: {candidate.why_no_plan}"] * (candidate.plan is None)
+        return f"{candidate.label} {', and '.join(reasons) or 'costs more'}."
 
 
 def decide(scorecard: Scorecard, plans: Mapping[str, CombinedPlan | str], musts: Sequence[Must]) -> Decision:

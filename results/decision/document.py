@@ -91,7 +91,11 @@ def _name(candidate: Candidate | None) -> str:
 
 def _lights_table(decision: Decision) -> Table:
     def of(name: str) -> Column:
-        return Column(name, of=lambda each: _marked(LIGHTS[name](each).state, LIGHTS[name](each).words), words=True)
+        def cell(candidate: Candidate) -> Cell:
+            light = LIGHTS[name](candidate)
+            return _marked(light.state, light.words)
+
+        return Column(name, of=cell, words=True)
 
     columns = (Column("platform", of=lambda each: each.label, label=True), *map(of, LIGHTS))
     caption = "✓ good, ✗ bad, ? to be minded or not known. Each cell quotes the scorecard or the plan."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from archiver.cli.completion import run_names
 from archiver.cli.output import print_compared, print_sentence
 from archiver.machine.home import find_run
 from archiver.values.errors import ResultsError, UsageError
+from results.bundle.audit import sha256_of
 from results.comparison.scorecard.cards import Card, ScoredRun, scorecard_of, scored_run
 from results.decision.decision import decide as decide_between
 from results.decision.document import decision_as_document, decision_document, main_tables
@@ -20,6 +20,7 @@ from results.decision.must import read_musts
 from results.document.files import json_text, write_files
 from results.document.markdown import markdown_page
 from results.planning.combined import CombinedPlan, CombinedRequest
+from results.recorded.database import FILE_NAME
 from results.recorded.run import opened
 
 
@@ -60,7 +61,7 @@ def decide(need: Path, runs: tuple[str, ...], out: Path | None, as_json: bool) -
     scorecard = scorecard_of(found)
     plans = {card.label: _plan(card, paths, request) for card in scorecard.cards}
     decision = decide_between(scorecard, plans, musts)
-    hashes = {run: _sha256(path) for run, path in paths.items()}
+    hashes = {run: sha256_of(path / FILE_NAME if path.is_dir() else path) for run, path in paths.items()}
     document = json_text(decision_document(decision, hashes))
     if as_json:
         click.echo(document, nl=False)
@@ -92,10 +93,3 @@ def _plan(card: Card, paths: Mapping[str, Path], request: CombinedRequest) -> Co
         except ResultsError as impossible:
             reason = str(impossible)
     return reason
-
-
-def _sha256(path: Path) -> str:
-    """Return the SHA-256 of a run's database."""
-    database = path / "run.db" if path.is_dir() else path
-    with database.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

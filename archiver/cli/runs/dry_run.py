@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from archiver.engine.plan import Plan
-from archiver.engine.rounds import CONFIRMING_ROUNDS, PRECISION, ROUNDS_MIN, SET_UP_SECONDS
+from archiver.engine.rounds import CONFIRMING_ROUNDS, PRECISION, ROUNDS_MIN, planned_seconds
 from archiver.values.retention import (
     BUCKET_DEFAULT_SECONDS,
     CLOCK_OFFSET_SECONDS_MAX,
@@ -56,7 +56,7 @@ def duration_lines(scenario: Scenario, platforms: int, budget_seconds: float | N
     phases, search = scenario.phases, scenario.search
     if budget_seconds is not None:
         first = [phase for phase in phases if phase.repetition == 1]
-        about = platforms * sum(phase.expected_seconds + SET_UP_SECONDS for phase in first)
+        about = planned_seconds(first, platforms)
         yield (
             f"takes at most {format_duration(budget_seconds)}: rounds of {len(first)} phases, about "
             f"{format_duration(about)} each, at most {scenario.repetitions} of them; after "
@@ -66,7 +66,7 @@ def duration_lines(scenario: Scenario, platforms: int, budget_seconds: float | N
     limited = platforms * sum(phase.limited_seconds for phase in phases)
     if limited:
         what = "takes" if search is None else f"a step at {search.first} {search.name} takes"
-        about = platforms * sum(phase.expected_seconds + SET_UP_SECONDS for phase in phases)
+        about = planned_seconds(phases, platforms)
         longer = ", unless a cell's fewest sessions take longer" if _has_fewest_sessions(phases) else ""
         yield (
             f"{what} about {format_duration(about)} with the set-up of its phases; the clients work at most "
