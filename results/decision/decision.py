@@ -50,10 +50,11 @@ class Decision:
             others = [each for each in self.candidates if each is not chosen]
             return [_chosen_words(chosen, fitting, len(self.musts)), *map(self._why_not, others)]
         if fitting:
+            cheapest = [each for each in fitting if _price(each) == _price(fitting[0])]
             return [
-                f"{' and '.join(each.label for each in fitting)} meet every must-have, and price does not tell them "
+                f"{' and '.join(each.label for each in cheapest)} meet every must-have, and price does not tell them "
                 "apart: decide by what is below.",
-                *(self._why_not(each) for each in self.candidates if each not in fitting),
+                *(self._why_not(each) for each in self.candidates if each not in cheapest),
             ]
         return ["No platform is shown to meet every must-have.", *map(self._why_not, self.candidates)]
 

@@ -108,9 +108,13 @@ def test_cheaper_of_two_fitting_platforms_is_recommended(make_runs: MakeRuns, pl
 
 
 def test_equal_prices_recommend_nothing(make_runs: MakeRuns, plan: CombinedPlan) -> None:
-    decision = decided([*make_runs("one", *GOOD), *make_runs("two", *GOOD)], ["no S1"], one=plan, two=plan)
+    runs = [*make_runs("one", *GOOD), *make_runs("two", *GOOD), *make_runs("dear", *GOOD)]
+    dear = replace(plan, years=tuple(replace(year, hardware=2 * (year.hardware or 0)) for year in plan.years))
+    decision = decided(runs, ["no S1"], one=plan, two=plan, dear=dear)
     assert decision.recommended is None
-    assert decision.answers()[0].startswith("one and two meet every must-have, and price does not tell them apart")
+    first, second = decision.answers()
+    assert first.startswith("one and two meet every must-have, and price does not tell them apart")
+    assert second == "dear costs more."
 
 
 def test_what_was_not_checked_is_not_known_and_never_met(make_runs: MakeRuns, plan: CombinedPlan) -> None:
